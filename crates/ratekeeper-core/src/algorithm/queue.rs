@@ -1,0 +1,68 @@
+//! The leaky bucket as a queue: requests start evenly spaced, and wait in between.
+//!
+//! The state is the end of the last reserved slot, with the arithmetic of [`meter`](super::meter). A request
+//! of cost n starts at max(TAT, now) and reserves n T from there. It is admitted iff the reservations end
+//! within (queue + 1) T from now and its wait is at most `max_wait`. Starts are in the order of admission,
+//! and two of them are never closer than the cost of the first allows.
+
+use super::meter::{Exact, base};
+use super::{State, Token};
+use crate::limit::Limit;
+
+/// How long a request admitted now would wait.
+fn wait(limit: &Limit, view: State, now: u64) -> Exact {
+    base(view, now).minus(Exact::whole(now), limit.q())
+}
+
+#[inline(never)]
+pub(crate) fn admit(limit: &Limit, view: State, now: u64, cost: u64) -> Option<State> {
+    if wait(limit, view, now) > Exact::whole(limit.max_wait_us) {
+        return None;
+    }
+    super::meter::admit(limit, view, now, cost)
+}
+
+/// As many as fit the room and, one starting T after another, still start within `max_wait`.
+pub(crate) fn remaining(limit: &Limit, view: State, now: u64) -> u64 {
+    let wait = wait(limit, view, now);
+    let longest = Exact::whole(limit.max_wait_us);
+    if wait > longest {
+        return 0;
+    }
+    let room = super::meter::remaining(limit, view, now);
+    if limit.max_wait_us == u64::MAX {
+        return room;
+    }
+    room.min(limit.units_in(longest.minus(wait, limit.q())).saturating_add(1))
+}
+
+pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u64 {
+    let for_room = super::meter::retry_after(limit, view, now, cost);
+    let for_wait = wait(limit, view, now).minus(Exact::whole(limit.max_wait_us), limit.q()).ceil();
+    for_room.max(for_wait)
+}
+
+/// The start of the slot that ends at `end` and was reserved by `cost`.
+fn start(limit: &Limit, end: State, cost: u64) -> Exact {
+    Exact::from(end).minus(limit.units(cost), limit.q())
+}
+
+/// How long the admitted request must wait, given the state it left behind.
+pub(crate) fn delay(limit: &Limit, end: State, now: u64, cost: u64) -> u64 {
+    start(limit, end, cost).minus(Exact::whole(now), limit.q()).ceil()
+}
+
+/// How long a request would wait if it were admitted now.
+pub(crate) fn delay_ahead(limit: &Limit, view: State, now: u64) -> u64 {
+    wait(limit, view, now).ceil()
+}
+
+/// Slots promised to others never move, so only the last reserved slot comes back, and only before its
+/// start. A slot given up earlier in the line stays as a hole: capacity lost, the spacing never violated.
+pub(crate) fn refund(limit: &Limit, state: State, now: u64, token: &Token) -> State {
+    let start = start(limit, token.state, token.cost);
+    if state == token.state && token.at <= now && start > Exact::whole(now) {
+        return start.into();
+    }
+    state
+}
