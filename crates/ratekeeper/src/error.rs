@@ -1,0 +1,29 @@
+//! What can go wrong before the first decision.
+
+use std::fmt;
+
+use ratekeeper_core::NameError;
+
+/// Why a store or limiter cannot be built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// `max_keys` is not 1 to 1,000,000,000.
+    MaxKeysOutOfRange,
+    /// The table does not fit into memory.
+    OutOfMemory,
+    /// The name is no [`Name`](ratekeeper_core::Name).
+    Name(NameError),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MaxKeysOutOfRange => f.write_str("`max_keys` is 1 to 1,000,000,000"),
+            Self::OutOfMemory => f.write_str("a table for `max_keys` keys does not fit into memory"),
+            Self::Name(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

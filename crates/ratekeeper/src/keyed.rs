@@ -1,0 +1,378 @@
+//! [`KeyedLimiter`]: one limit, one state per key.
+
+use std::sync::Arc;
+
+use ratekeeper_core::{Ask, Calendar, Evaluation, Key, Limit, Name, Refused, Verdict};
+
+use crate::clock::IntoClock;
+use crate::error::BuildError;
+use crate::receipt::{Given, Receipt, Reservation};
+use crate::store::memory::{Hash, Inner, MemoryStore, MemoryStoreBuilder, OnFull, Query};
+
+/// Keys of a [`KeyedLimiter::new`].
+const DEFAULT_KEYS: u64 = 100_000;
+
+type LimitFor = Box<dyn Fn(&Key<'_>) -> Option<Limit> + Send + Sync>;
+
+/// A limit that is counted per key, in a table of fixed size. Clones share the counts.
+///
+/// ```
+/// use ratekeeper::{KeyedLimiter, Limit, ManualClock, millis};
+///
+/// let clock = ManualClock::new();
+/// let users = KeyedLimiter::builder(Limit::per_second(10).burst(2)).max_keys(50_000).clock(&clock).build()?;
+///
+/// assert!(users.try_acquire("user:42").allowed());
+/// assert!(users.try_acquire("user:42").allowed());
+/// let refused = users.try_acquire("user:42");
+/// assert_eq!(refused.retry_after(), Some(millis(100)));
+/// assert!(users.try_acquire("user:43").allowed(), "another key has its own units");
+///
+/// clock.advance(millis(100));
+/// assert!(users.try_acquire("user:42").allowed());
+/// # Ok::<(), ratekeeper::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct KeyedLimiter {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) store: Arc<Inner>,
+    pub(crate) limit: Limit,
+    pub(crate) shape: u16,
+    pub(crate) id: u64,
+    calendar: Option<Arc<dyn Calendar>>,
+    limit_for: Option<LimitFor>,
+    name: Option<Name>,
+}
+
+/// How a [`KeyedLimiter`] is to be.
+#[must_use]
+pub struct KeyedLimiterBuilder {
+    limit: Limit,
+    store: MemoryStoreBuilder,
+    name: Option<String>,
+    calendar: Option<Arc<dyn Calendar>>,
+    limit_for: Option<LimitFor>,
+}
+
+impl KeyedLimiterBuilder {
+    /// A name for the limit, for people who read what it prints.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// How many keys are held exactly, at least; default 100,000, at about 44 bytes each (twice that, and
+    /// the entries, for a sliding-window log).
+    pub fn max_keys(mut self, max_keys: u64) -> Self {
+        self.store = self.store.max_keys(max_keys);
+        self
+    }
+
+    /// The most bytes that the entries of a sliding-window log take for all keys together; default 256 MiB.
+    pub fn max_bytes(mut self, max_bytes: u64) -> Self {
+        self.store = self.store.max_bytes(max_bytes);
+        self
+    }
+
+    /// What happens to a key that finds no place; default [`OnFull::Share`].
+    pub fn on_full(mut self, on_full: OnFull) -> Self {
+        self.store = self.store.on_full(on_full);
+        self
+    }
+
+    /// Another clock than the process's.
+    pub fn clock(mut self, clock: impl IntoClock) -> Self {
+        self.store = self.store.clock(clock);
+        self
+    }
+
+    /// The calendar of a limit aligned to one; default [`UtcCalendar`](ratekeeper_core::UtcCalendar).
+    pub fn calendar(mut self, calendar: impl Calendar + 'static) -> Self {
+        self.calendar = Some(Arc::new(calendar));
+        self
+    }
+
+    /// Another limit for some keys: asked at each decision, nothing is stored; `None` is the builder's limit.
+    ///
+    /// A key whose limit changes keeps its used units, capped by the new capacity, as long as the algorithm is
+    /// the same. At most 32,767 different limits are told apart; further ones are refused.
+    ///
+    /// ```
+    /// use ratekeeper::{Key, KeyedLimiter, Limit};
+    /// let free = Limit::per_minute(60);
+    /// let paid = Limit::per_minute(6_000);
+    /// let users = KeyedLimiter::builder(free)
+    ///     .limit_for(move |key| (*key == Key::from("acme")).then_some(paid))
+    ///     .build()?;
+    /// assert_eq!(users.try_acquire("acme").remaining(), 5_999);
+    /// assert_eq!(users.try_acquire("somebody").remaining(), 59);
+    /// # Ok::<(), ratekeeper::BuildError>(())
+    /// ```
+    pub fn limit_for(
+        mut self,
+        limit_for: impl Fn(&Key<'_>) -> Option<Limit> + Send + Sync + 'static,
+    ) -> Self {
+        self.limit_for = Some(Box::new(limit_for));
+        self
+    }
+
+    /// Reserves the memory.
+    ///
+    /// # Errors
+    /// If `max_keys` is out of range, its table does not fit into memory, or the name is no
+    /// [`Name`](ratekeeper_core::Name).
+    pub fn build(self) -> Result<KeyedLimiter, BuildError> {
+        let name = self.name.as_deref().map(Name::new).transpose().map_err(BuildError::Name)?;
+        let store: MemoryStore = self.store.build()?;
+        let shape = store.inner().prepare(&self.limit).ok_or(BuildError::OutOfMemory)?;
+        Ok(KeyedLimiter {
+            shared: Arc::new(Shared {
+                store: Arc::clone(store.inner()),
+                limit: self.limit,
+                shape,
+                id: 0,
+                calendar: self.calendar,
+                limit_for: self.limit_for,
+                name,
+            }),
+        })
+    }
+}
+
+impl KeyedLimiter {
+    /// A limiter with room for 100,000 keys (4.4 MB); see [`KeyedLimiter::builder`] for more.
+    ///
+    /// # Panics
+    /// If those do not fit into memory.
+    #[must_use]
+    pub fn new(limit: Limit) -> Self {
+        Self::builder(limit).build().expect("a table of a few megabytes fits into memory")
+    }
+
+    /// A limiter with options.
+    pub fn builder(limit: Limit) -> KeyedLimiterBuilder {
+        let store = MemoryStore::builder().max_keys(DEFAULT_KEYS);
+        KeyedLimiterBuilder { limit, store, name: None, calendar: None, limit_for: None }
+    }
+
+    /// Takes one unit of the key's, or is refused.
+    #[inline]
+    pub fn try_acquire<'k>(&self, key: impl Into<Key<'k>>) -> Verdict {
+        self.try_acquire_n(key, 1)
+    }
+
+    /// Takes `cost` units of the key's, all or none. A cost above the capacity is refused for ever; a cost of
+    /// 0 looks.
+    #[inline]
+    pub fn try_acquire_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Verdict {
+        self.decide(&key.into(), cost, false, Ask::Acquire)
+    }
+
+    /// Takes as many units as there are, at most `most`: [`Verdict::cost`] says how many. Refused if there is
+    /// none.
+    ///
+    /// ```
+    /// # use ratekeeper::{KeyedLimiter, Limit};
+    /// let bytes = KeyedLimiter::new(Limit::per_second(1_000));
+    /// let verdict = bytes.try_acquire_up_to("upload", 1_500);
+    /// assert_eq!((verdict.allowed(), verdict.cost()), (true, 1_000));
+    /// assert!(!bytes.try_acquire_up_to("upload", 1_500).allowed());
+    /// ```
+    pub fn try_acquire_up_to<'k>(&self, key: impl Into<Key<'k>>, most: u64) -> Verdict {
+        self.decide(&key.into(), most, true, Ask::Acquire)
+    }
+
+    /// How much is left; never writes.
+    pub fn peek<'k>(&self, key: impl Into<Key<'k>>) -> Verdict {
+        self.peek_n(key, 0)
+    }
+
+    /// Would `cost` units pass, and if not, when? Never writes.
+    ///
+    /// ```
+    /// # use ratekeeper::{KeyedLimiter, Limit, ManualClock, seconds};
+    /// let users = KeyedLimiter::builder(Limit::per_second(1).burst(5)).clock(ManualClock::new()).build()?;
+    /// let _ = users.try_acquire_n("user:42", 4);
+    /// let look = users.peek_n("user:42", 3);
+    /// assert_eq!((look.allowed(), look.retry_after()), (false, Some(seconds(2))));
+    /// assert_eq!(users.peek_n("user:42", 6).retry_after(), None, "six never fit into five");
+    /// assert_eq!(users.peek("user:42").remaining(), 1);
+    /// # Ok::<(), ratekeeper::BuildError>(())
+    /// ```
+    pub fn peek_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Verdict {
+        self.decide(&key.into(), cost, false, Ask::Peek)
+    }
+
+    /// Forgets the key: it answers like one that has never been seen. What it took without a place of its own
+    /// ([`OnFull::Share`]) stays, since that state is everybody's.
+    ///
+    /// ```
+    /// # use ratekeeper::{KeyedLimiter, Limit};
+    /// let logins = KeyedLimiter::new(Limit::per_hour(1));
+    /// assert!(logins.try_acquire("u1").allowed());
+    /// logins.reset("u1"); // the password was right after all
+    /// assert!(logins.try_acquire("u1").allowed());
+    /// ```
+    pub fn reset<'k>(&self, key: impl Into<Key<'k>>) {
+        let key = key.into();
+        let limit = self.limit_of(&key);
+        if let Some(query) = self.query(&key, &limit, 0, false) {
+            Inner::reset(&[query]);
+        }
+    }
+
+    /// Takes `cost` units that may yet be given back: dropping the [`Reservation`] gives them back,
+    /// [`Reservation::keep`] makes the admission final and returns its receipt.
+    ///
+    /// # Errors
+    /// [`Refused`] if the units are not there.
+    ///
+    /// ```
+    /// # use ratekeeper::{KeyedLimiter, Limit};
+    /// let jobs = KeyedLimiter::new(Limit::per_hour(5));
+    /// let receipt = jobs.reserve("tenant-7", 2)?.keep();
+    /// assert_eq!(jobs.peek("tenant-7").remaining(), 3);
+    /// jobs.refund(receipt); // the job could not start
+    /// assert_eq!(jobs.peek("tenant-7").remaining(), 5);
+    /// # Ok::<(), ratekeeper::Refused>(())
+    /// ```
+    pub fn reserve<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> Result<Reservation, Refused> {
+        let key = key.into();
+        let verdict = self.decide(&key, cost, false, Ask::Acquire).into_result()?;
+        // By the limit that was charged: `limit_for` may say another by now.
+        let given =
+            verdict.token().map(|token| Given::new(&self.shared, verdict.limit(), self.hash(&key), token));
+        Ok(Reservation::new(Receipt::new(given.into_iter().collect())))
+    }
+
+    /// Gives an admission back, as far as that can be done without ever admitting more than if it had not been
+    /// made: a bucket gives back what cannot have drained yet, a window what it still counts, a queue its
+    /// last place.
+    pub fn refund(&self, receipt: Receipt) {
+        receipt.give_back();
+    }
+
+    /// A question for [`all`](crate::all): one unit of this key's, or another [cost](LimiterCheck::cost).
+    pub fn check<'k>(&self, key: impl Into<Key<'k>>) -> LimiterCheck<'_> {
+        let key = key.into();
+        LimiterCheck { limiter: &self.shared, hash: self.hash(&key), limit: self.limit_of(&key), cost: 1 }
+    }
+
+    /// The limit, for keys that have no other.
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.shared.limit
+    }
+
+    /// The name, if one was given.
+    #[must_use]
+    pub fn name(&self) -> Option<&Name> {
+        self.shared.name.as_ref()
+    }
+
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &Key<'_>) -> Hash {
+        self.shared.store.hash(self.shared.id, key)
+    }
+
+    #[inline]
+    fn limit_of(&self, key: &Key<'_>) -> Limit {
+        let other = self.shared.limit_for.as_ref().and_then(|limit_for| limit_for(key));
+        other.unwrap_or(self.shared.limit)
+    }
+
+    #[inline(always)]
+    fn decide(&self, key: &Key<'_>, cost: u64, up_to: bool, ask: Ask) -> Verdict {
+        let hash = self.hash(key);
+        match &self.shared.limit_for {
+            None => self.shared.decide(hash, cost, up_to, ask),
+            Some(_) => {
+                let limit = self.limit_of(key);
+                match self.shared.query(&limit, hash, cost, up_to) {
+                    Some(query) => self.shared.store.decide_one(&query, ask),
+                    None => no_room(&limit, cost),
+                }
+            }
+        }
+    }
+
+    fn query<'q>(&'q self, key: &Key<'_>, limit: &'q Limit, cost: u64, up_to: bool) -> Option<Query<'q>> {
+        self.shared.query(limit, self.hash(key), cost, up_to)
+    }
+}
+
+/// The refusal when a limiter has met more different limits than it can tell apart.
+fn no_room(limit: &Limit, cost: u64) -> Verdict {
+    let at = ratekeeper_core::Moment::at(ratekeeper_core::Micros::ZERO);
+    Evaluation::no_room(limit, &at, cost).untouched()
+}
+
+impl Shared {
+    /// Decides by the limiter's own limit.
+    #[inline(always)]
+    pub(crate) fn decide(&self, hash: Hash, cost: u64, up_to: bool, ask: Ask) -> Verdict {
+        let query = Query {
+            store: &self.store,
+            limit: &self.limit,
+            shape: self.shape,
+            id: self.id,
+            hash,
+            cost,
+            up_to,
+            calendar: self.calendar.as_deref(),
+        };
+        self.store.decide_one(&query, ask)
+    }
+
+    /// A query by any limit; `None` if it is one too many.
+    pub(crate) fn query<'q>(
+        &'q self,
+        limit: &'q Limit,
+        hash: Hash,
+        cost: u64,
+        up_to: bool,
+    ) -> Option<Query<'q>> {
+        let shape = if *limit == self.limit { self.shape } else { self.store.prepare(limit)? };
+        let calendar = self.calendar.as_deref();
+        Some(Query { store: &self.store, limit, shape, id: self.id, hash, cost, up_to, calendar })
+    }
+}
+
+/// One limiter's part of a request that several decide together.
+#[must_use]
+pub struct LimiterCheck<'a> {
+    pub(crate) limiter: &'a Arc<Shared>,
+    pub(crate) hash: Hash,
+    pub(crate) limit: Limit,
+    pub(crate) cost: u64,
+}
+
+impl LimiterCheck<'_> {
+    /// Another cost than 1; 0 looks.
+    pub const fn cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    pub(crate) fn query(&self) -> Option<Query<'_>> {
+        self.limiter.query(&self.limit, self.hash, self.cost, false)
+    }
+
+    pub(crate) fn no_room(&self) -> Verdict {
+        no_room(&self.limit, self.cost)
+    }
+}
+
+impl std::fmt::Debug for KeyedLimiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = f.debug_struct("KeyedLimiter");
+        text.field("limit", &self.shared.limit);
+        if let Some(name) = &self.shared.name {
+            text.field("name", name);
+        }
+        text.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+//! A rate limiter to embed: six exact algorithms, bounded memory, several limits decided at once.
+//!
+//! ```
+//! use ratekeeper::{Algorithm, KeyedLimiter, Limit, Limiter, all, minutes};
+//!
+//! const API: Limit = Limit::per_second(10).burst(20);
+//! const LOGIN: Limit = Limit::per(10, minutes(10)).algorithm(Algorithm::SlidingWindowLog);
+//!
+//! let users = KeyedLimiter::new(API);
+//! let verdict = users.try_acquire("user:42");
+//! assert!(verdict.allowed());
+//! assert_eq!(verdict.remaining(), 19);
+//!
+//! // Several limits at once, all or nothing: a user who is refused takes nothing from the others.
+//! let global = Limiter::new(Limit::per_second(1_000));
+//! let decision = all([users.check("user:42"), global.check()]).try_acquire();
+//! assert!(decision.allowed);
+//!
+//! let logins = KeyedLimiter::new(LOGIN);
+//! for _ in 0..10 {
+//!     assert!(logins.try_acquire("203.0.113.9").allowed());
+//! }
+//! let refused = logins.try_acquire("203.0.113.9");
+//! assert!(refused.retry_after().is_some_and(|wait| wait > minutes(9)));
+//! ```
+//!
+//! A [`Limiter`] keeps one state, a [`KeyedLimiter`] one per key, a [`MemoryStore`] those of many limits.
+//! Every verb answers at once with a [`Verdict`] or a [`Decision`], whose numbers are exact: refused a
+//! microsecond before `retry_after`, admitted at it.
+//!
+//! # What this crate does not do
+//! It does not wait or queue by itself (a leaky bucket with a queue says how long the caller is to wait), start
+//! threads or timers, do I/O, or share state between processes.
+//!
+//! # Time
+//! Decisions are timed by [`ProcessClock`], or by a [`ManualClock`] in tests; nobody passes instants in.
+
+mod all;
+mod clock;
+mod error;
+mod keyed;
+mod limiter;
+mod receipt;
+mod store;
+mod sync;
+
+pub use all::{All, all};
+pub use clock::{IntoClock, ProcessClock};
+pub use error::BuildError;
+pub use keyed::{KeyedLimiter, KeyedLimiterBuilder, LimiterCheck};
+pub use limiter::{Limiter, LimiterBuilder};
+pub use ratekeeper_core::*;
+pub use receipt::{Receipt, Reservation};
+pub use store::memory::{MemoryStore, MemoryStoreBuilder, OnFull};
+
+use std::time::Duration;
+
+/// `n` milliseconds, for limits in constants.
+#[must_use]
+pub const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// `n` seconds.
+#[must_use]
+pub const fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// `n` minutes.
+#[must_use]
+pub const fn minutes(n: u64) -> Duration {
+    Duration::from_secs(n.saturating_mul(60))
+}
+
+/// `n` hours.
+#[must_use]
+pub const fn hours(n: u64) -> Duration {
+    Duration::from_secs(n.saturating_mul(3_600))
+}
+
+/// `n` days of 24 hours.
+#[must_use]
+pub const fn days(n: u64) -> Duration {
+    Duration::from_secs(n.saturating_mul(86_400))
+}
+
+/// The README's Rust blocks, run as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,3 @@
+//! Where states live. One so far: [`memory`].
+
+pub(crate) mod memory;
