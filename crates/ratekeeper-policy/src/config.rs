@@ -1,0 +1,293 @@
+//! A configuration as the rest of ratekeeper uses it: nothing in it can be invalid.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use ratekeeper_core::Name;
+use sha2::{Digest as _, Sha256};
+
+use crate::fault::{Fault, code};
+use crate::file;
+use crate::file::{ConfigError, ConfigErrors, Severity};
+use crate::limit::{Given, LimitWords, Zones};
+use crate::policy::{Policy, PolicyLimit};
+
+/// Where HTTP is served without `listen`: loopback, nobody is exposed unasked.
+pub const DEFAULT_HTTP: &str = "127.0.0.1:8080";
+/// The store of a file without `stores`.
+pub const DEFAULT_STORE: &str = "local";
+/// Most keys of a memory store: about 44 GB of buckets, more than a machine spends on this.
+pub const MAX_MAX_KEYS: u64 = 1_000_000_000;
+/// Least bytes for the logs of a memory store: a log of a few entries per table.
+pub const MIN_MAX_BYTES: u64 = 4 * KIB;
+/// Most bytes for the logs of a memory store: 1 TiB.
+pub const MAX_MAX_BYTES: u64 = 1_024 * GIB;
+
+pub(crate) const KIB: u64 = 1_024;
+pub(crate) const MIB: u64 = 1_024 * KIB;
+pub(crate) const GIB: u64 = 1_024 * MIB;
+
+/// What a file says, checked: limits that can be decided, names that are unique, stores that exist.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: Listen,
+    /// The stores, at least one, in the order of the file.
+    pub stores: Vec<StoreConfig>,
+    /// The policies in the order of the file; there may be none.
+    pub policies: Vec<Policy>,
+    by_name: HashMap<Box<str>, usize>,
+    source_sha: String,
+    from_flags: bool,
+}
+
+/// The addresses to listen on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listen {
+    /// HTTP: an address and port, or a host name and port. None: not opened.
+    pub http: Option<String>,
+}
+
+/// A named store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoreConfig {
+    /// Its name, unique in its file.
+    pub name: Name,
+    /// Its size.
+    pub memory: MemoryConfig,
+}
+
+/// How large a memory store is and what it does when it is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryConfig {
+    /// How many live pairs of key and limit it holds exactly, at least; 1 to [`MAX_MAX_KEYS`].
+    pub max_keys: u64,
+    /// Bytes for the logs of sliding windows; [`MIN_MAX_BYTES`] to [`MAX_MAX_BYTES`].
+    pub max_bytes: u64,
+    /// What happens to a newcomer that finds no place.
+    pub on_full: OnFull,
+}
+
+impl Default for MemoryConfig {
+    /// 1,000,000 keys, 256 MiB, share.
+    fn default() -> Self {
+        Self { max_keys: 1_000_000, max_bytes: 256 * MIB, on_full: OnFull::Share }
+    }
+}
+
+/// What a full memory store does with a newcomer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnFull {
+    /// Newcomers share one overflow state per limit: stricter than they should find it, never looser.
+    #[default]
+    Share,
+    /// Newcomers are refused.
+    Deny,
+}
+
+impl Config {
+    /// Reads a configuration. `file` is its name in messages; `env` answers for `${VAR}`.
+    ///
+    /// A file without `stores` has one memory store called [`DEFAULT_STORE`]; without `listen`, HTTP is
+    /// served at [`DEFAULT_HTTP`].
+    ///
+    /// # Errors
+    /// Every mistake of the file, each with its place, or the first of its syntax. Files above
+    /// [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES), deeper than [`MAX_DEPTH`](crate::MAX_DEPTH) or with more
+    /// than [`MAX_POLICIES`](crate::MAX_POLICIES) policies are refused. No input panics.
+    pub fn parse(
+        file: &str,
+        text: &[u8],
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigErrors> {
+        let content = file::parse(file, text, env)?;
+        Ok(Self::new(content.listen, content.stores, content.policies, text))
+    }
+
+    fn new(listen: Listen, stores: Vec<StoreConfig>, policies: Vec<Policy>, text: &[u8]) -> Self {
+        let by_name = policies.iter().enumerate().map(|(i, policy)| (policy.name().as_str().into(), i));
+        let by_name = by_name.collect();
+        Self { by_name, source_sha: short_sha(text), listen, stores, policies, from_flags: false }
+    }
+
+    /// What can be used, but is hardly meant so.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<ConfigError> {
+        if !self.policies.is_empty() {
+            return Vec::new();
+        }
+        vec![ConfigError {
+            line: 1,
+            column: 1,
+            severity: Severity::Warning,
+            code: code::NO_POLICIES,
+            message: "no policies: every check is 404".to_owned(),
+            hint: Some("add one below `policies:`".to_owned()),
+            span: 0..0,
+        }]
+    }
+
+    /// Whether it is one limit from the command line ([`Config::single`]): its policy has a name, but none that
+    /// anybody has given it.
+    #[must_use]
+    pub const fn is_from_flags(&self) -> bool {
+        self.from_flags
+    }
+
+    /// The policy of this name.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<&Policy> {
+        // The list is public: an index that no longer fits finds nothing rather than another policy.
+        let policy = self.policies.get(*self.by_name.get(name)?)?;
+        (policy.name().as_str() == name).then_some(policy)
+    }
+
+    /// The first 7 hexadecimal digits of the SHA-256 of the text, to tell one version of a file from another.
+    #[must_use]
+    pub fn source_sha(&self) -> &str {
+        &self.source_sha
+    }
+
+    /// What the flags of `simulate --limit …` stand for: policy `policy`, keyed by whatever the caller gives,
+    /// with one limit called `limit`, on one memory store of the default size.
+    ///
+    /// # Errors
+    /// Every mistake, each naming its flag.
+    pub fn single(flags: &LimitFlags<'_>) -> Result<Self, Vec<FlagError>> {
+        let built = flags.words().build(&mut Zones::default()).map_err(|faults| {
+            faults.into_iter().map(|fault| FlagError::new(fault.field, fault.fault)).collect::<Vec<_>>()
+        })?;
+        let name = |text: &'static str| {
+            // Only a mistake in this file can make a word of it no name.
+            Name::new(text).map_err(|_| vec![FlagError::new("limit", Fault::new(code::BAD_NAME, text))])
+        };
+        let (policy, store) = (name("policy")?, name(DEFAULT_STORE)?);
+        let limits = vec![PolicyLimit::new(&policy, name("limit")?, built, None)];
+        let policies = vec![Policy::new(policy, store.clone(), None, limits)];
+        let stores = vec![StoreConfig { name: store, memory: MemoryConfig::default() }];
+        let config = Self::new(Listen { http: None }, stores, policies, flags.to_string().as_bytes());
+        Ok(Self { from_flags: true, ..config })
+    }
+}
+
+fn short_sha(text: &[u8]) -> String {
+    let digest = Sha256::digest(text);
+    let mut hex: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    hex.truncate(7);
+    hex
+}
+
+/// The options of one limit as a command line gives them, unread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LimitFlags<'a> {
+    /// `--limit`, required.
+    pub limit: &'a str,
+    /// `--algorithm`, required.
+    pub algorithm: &'a str,
+    /// `--burst`.
+    pub burst: Option<&'a str>,
+    /// `--queue`.
+    pub queue: Option<&'a str>,
+    /// `--max-wait`.
+    pub max_wait: Option<&'a str>,
+    /// `--align`.
+    pub align: Option<&'a str>,
+    /// `--timezone`.
+    pub timezone: Option<&'a str>,
+}
+
+impl<'a> LimitFlags<'a> {
+    fn words(&self) -> LimitWords<'a> {
+        let given = |option: Option<&'a str>| option.map_or(Given::Absent, Given::Text);
+        LimitWords {
+            algorithm: Given::Text(self.algorithm),
+            limit: Given::Text(self.limit),
+            burst: given(self.burst),
+            queue: given(self.queue),
+            max_wait: given(self.max_wait),
+            align: given(self.align),
+            timezone: given(self.timezone),
+        }
+    }
+}
+
+impl fmt::Display for LimitFlags<'_> {
+    /// The flags as they are typed, in a fixed order.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--limit '{}' --algorithm {}", self.limit, self.algorithm)?;
+        let options = [
+            ("burst", self.burst),
+            ("queue", self.queue),
+            ("max-wait", self.max_wait),
+            ("align", self.align),
+            ("timezone", self.timezone),
+        ];
+        for (flag, value) in options {
+            if let Some(value) = value {
+                write!(f, " --{flag} {value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A flag that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlagError {
+    /// The flag as it is typed, such as `--max-wait`.
+    pub flag: String,
+    /// Stable, kebab-case; the same as in a file.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+impl FlagError {
+    fn new(field: &str, fault: Fault) -> Self {
+        let Fault { code, message, hint } = fault;
+        // What was typed is repeated as it was typed: only words of ours become flags.
+        let repeats = matches!(code, code::UNKNOWN_WORD | code::UNKNOWN_ZONE);
+        let message = if repeats { message } else { in_flags(&message) };
+        Self { flag: flag(field), code, message, hint: hint.as_deref().map(in_flags) }
+    }
+}
+
+/// The options of a limit, as a file calls them.
+const OPTIONS: [&str; 7] = ["algorithm", "limit", "burst", "queue", "max_wait", "align", "timezone"];
+
+fn flag(field: &str) -> String {
+    format!("--{}", field.replace('_', "-"))
+}
+
+/// A text about a file as one about flags: `` `queue: N` `` is `` `--queue N` ``.
+fn in_flags(text: &str) -> String {
+    let piece = |(i, piece): (usize, &str)| {
+        let (name, value) = piece.split_once(": ").map_or((piece, None), |(name, value)| (name, Some(value)));
+        // Every other piece stands between backticks.
+        match value {
+            _ if i % 2 == 0 || !OPTIONS.contains(&name) => piece.to_owned(),
+            None => flag(name),
+            Some(value) if value.contains(' ') => format!("{} '{value}'", flag(name)),
+            Some(value) => format!("{} {value}", flag(name)),
+        }
+    };
+    text.split('`').enumerate().map(piece).collect::<Vec<_>>().join("`")
+}
+
+impl fmt::Display for FlagError {
+    /// `--burst: a burst is 1 to 1,000,000,000 (…)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.flag, self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for FlagError {}
+
+#[cfg(test)]
+mod tests;

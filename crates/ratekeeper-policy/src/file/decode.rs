@@ -1,0 +1,394 @@
+//! Tree to configuration. Nothing stops at the first mistake: what cannot be read is reported and left out,
+//! and what depends on it stays silent.
+
+use ratekeeper_core::Name;
+
+use super::Content;
+use super::errors::Errors;
+use super::fields::{self, Place, Status};
+use super::policies;
+use super::scalar::Kind;
+use super::tree::{Entry, Node, Value};
+use super::values::{is_address, parse_size, size_hint};
+use crate::config::{
+    DEFAULT_HTTP, DEFAULT_STORE, Listen, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig, OnFull,
+    StoreConfig,
+};
+use crate::fault::{Fault, code};
+use crate::hints::{did_you_mean, nearest, shown, thousands};
+use crate::limit::parse_number;
+
+/// The configuration that a tree holds; None, with the reasons reported, if it holds none.
+pub(super) fn decode(root: &Node, errors: &mut Errors<'_>) -> Option<Content> {
+    let mut decoder = Decoder { errors };
+    let top = decoder.fields(root, "the configuration", &fields::TOP)?;
+    decoder.version(&top);
+    let listen = match top.get("listen") {
+        Some(entry) => decoder.listen(entry),
+        None => Some(Listen { http: Some(DEFAULT_HTTP.to_owned()) }),
+    };
+    let stores = decoder.stores(&top);
+    let default = top.get("defaults").and_then(|entry| {
+        let defaults = decoder.fields(&entry.value, "`defaults`", &fields::DEFAULTS)?;
+        decoder.store(&defaults, &stores)
+    });
+    let policies = policies::policies(&mut decoder, &top, &stores, default.as_ref());
+    let Stores::Known(stores) = stores else { return None };
+    Some(Content { listen: listen?, stores, policies })
+}
+
+/// The stores of a file, as far as references can be checked.
+pub(super) enum Stores {
+    Known(Vec<StoreConfig>),
+    /// Something about them is wrong and reported: any reference may be right.
+    Unclear,
+}
+
+/// The fields of a mapping, known to be of its place.
+pub(super) struct Fields<'n> {
+    place: &'static Place,
+    pub(super) node: &'n Node,
+    entries: Vec<&'n Entry>,
+    /// Fields of a later version that are there.
+    later: Vec<&'static str>,
+    /// Fields that a misspelt name was taken for: not to be called missing.
+    meant: Vec<&'static str>,
+}
+
+impl<'n> Fields<'n> {
+    pub(super) fn get(&self, name: &str) -> Option<&'n Entry> {
+        debug_assert!(self.place.built_names().any(|built| built == name), "{name} is not in the table");
+        self.entries.iter().find(|entry| entry.key == name).copied()
+    }
+
+    /// Whether a field is really missing: neither there nor misspelt.
+    pub(super) fn lacks(&self, name: &str) -> bool {
+        self.get(name).is_none() && !self.meant.contains(&name)
+    }
+
+    /// Whether a field of a later version is there instead.
+    pub(super) fn has_later(&self, name: &str) -> bool {
+        self.later.contains(&name)
+    }
+}
+
+pub(super) struct Decoder<'e, 't> {
+    pub(super) errors: &'e mut Errors<'t>,
+}
+
+impl Decoder<'_, '_> {
+    pub(super) fn report(&mut self, node: &Node, fault: Fault) {
+        let fault = match &node.value {
+            // Whoever writes a variable means its value, and that is what is wrong then. A wrong type has been
+            // told by its quotes already.
+            Value::Scalar { text, plain: false } if text.contains("${") && fault.code != code::WRONG_TYPE => {
+                fault.hint("only plain (unquoted) scalars expand: leave out the quotes, on a line of its own")
+            }
+            _ => fault,
+        };
+        self.errors.add(node.mark(), fault);
+    }
+
+    /// The fields of a mapping. Unknown ones are reported, and so are those that come with a later version.
+    pub(super) fn fields<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        place: &'static Place,
+    ) -> Option<Fields<'n>> {
+        let entries = self.map(node, what, || format!("its fields are {}", listed(place)))?;
+        let mut fields = Fields { place, node, entries: Vec::new(), later: Vec::new(), meant: Vec::new() };
+        for entry in entries {
+            match place.field(&entry.key) {
+                Some(field) => match field.status {
+                    Status::Built => fields.entries.push(entry),
+                    Status::Later(remedy) => {
+                        fields.later.push(field.name);
+                        let message = format!("`{}` is not available in this version", entry.key);
+                        let fault = Fault::new(code::NOT_AVAILABLE, message).hint(remedy);
+                        self.errors.add(entry.key_span.clone(), fault);
+                    }
+                },
+                None if self.errors.is_full() => {}
+                None => {
+                    let foreign = place.foreign(&entry.key);
+                    let near = foreign.map(|(field, _)| field).or_else(|| nearest(&entry.key, place.names()));
+                    fields.meant.extend(near);
+                    let message = format!("unknown field `{}`", shown(&entry.key));
+                    let hint = match (foreign, near) {
+                        (Some((_, remedy)), _) => remedy.to_owned(),
+                        (None, Some(name)) => format!("did you mean `{name}`?"),
+                        (None, None) => format!("{} has {}", place.name, listed(place)),
+                    };
+                    self.errors
+                        .add(entry.key_span.clone(), Fault::new(code::UNKNOWN_FIELD, message).hint(hint));
+                }
+            }
+        }
+        Some(fields)
+    }
+
+    pub(super) fn map<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        hint: impl FnOnce() -> String,
+    ) -> Option<&'n [Entry]> {
+        match &node.value {
+            Value::Map(entries) => Some(entries),
+            _ => self.wrong_type(node, what, "a mapping", hint),
+        }
+    }
+
+    pub(super) fn list<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        hint: impl FnOnce() -> String,
+    ) -> Option<&'n [Node]> {
+        match &node.value {
+            Value::List(items) => Some(items),
+            _ => self.wrong_type(node, what, "a list", hint),
+        }
+    }
+
+    fn wrong_type<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        wanted: &str,
+        hint: impl FnOnce() -> String,
+    ) -> Option<T> {
+        let found = match &node.value {
+            Value::Bad => return None,
+            Value::Map(_) => "a mapping",
+            Value::List(_) => "a list",
+            Value::Scalar { text, plain: true } => Kind::of(text).name(),
+            Value::Scalar { .. } => "text",
+        };
+        let message = format!("{what} is {wanted}, not {found}");
+        self.report(node, Fault::new(code::WRONG_TYPE, message).hint(hint()));
+        None
+    }
+
+    /// A scalar as it is written, whatever YAML would make of it; what is not there is reported.
+    pub(super) fn word<'n>(&mut self, node: &'n Node, what: &str, example: &str) -> Option<&'n str> {
+        match &node.value {
+            Value::Scalar { text, plain } if text.is_empty() || (*plain && Kind::of(text) == Kind::Null) => {
+                let fault = Fault::new(code::EMPTY, format!("{what} is empty"));
+                self.report(node, fault.hint(format!("for example {example}")));
+                None
+            }
+            Value::Scalar { text, .. } => Some(text),
+            _ => self.wrong_type(node, what, "text", || format!("for example {example}")),
+        }
+    }
+
+    /// Text: a plain scalar that YAML takes for a number or truth value wants quotes.
+    pub(super) fn text<'n>(&mut self, node: &'n Node, what: &str, example: &str) -> Option<&'n str> {
+        let word = self.word(node, what, example)?;
+        match (&node.value, Kind::of(word)) {
+            (Value::Scalar { plain: true, .. }, kind @ (Kind::Number | Kind::Bool)) => {
+                let message = format!("{what} is text, and `{}` is {}", shown(word), kind.name());
+                let fault = Fault::new(code::WRONG_TYPE, message);
+                self.report(node, fault.hint(format!("put it in quotes: \"{}\"", shown(word))));
+                None
+            }
+            _ => Some(word),
+        }
+    }
+
+    /// The digits of a number, which are not in quotes.
+    pub(super) fn digits<'n>(&mut self, node: &'n Node, name: &str, example: &str) -> Option<&'n str> {
+        let what = format!("`{name}`");
+        let word = match &node.value {
+            Value::Scalar { .. } => self.word(node, &what, example)?,
+            _ => return self.wrong_type(node, &what, "a number", || format!("for example {example}")),
+        };
+        if let Value::Scalar { plain: false, .. } = node.value {
+            let message = format!("{what} is a number, not text");
+            let fault = Fault::new(code::WRONG_TYPE, message);
+            self.report(node, fault.hint("leave out the quotes"));
+            return None;
+        }
+        Some(word)
+    }
+
+    fn number(&mut self, node: &Node, name: &str, example: &str) -> Option<u64> {
+        let digits = self.digits(node, name, example)?;
+        parse_number(name, digits).map_err(|fault| self.report(node, fault)).ok()
+    }
+
+    /// A name of ours.
+    pub(super) fn name(&mut self, node: &Node, what: &str) -> Option<Name> {
+        let text = self.text(node, what, "`name: api`")?;
+        self.checked_name(node.span.clone(), what, text)
+    }
+
+    fn checked_name(&mut self, span: core::ops::Range<usize>, what: &str, text: &str) -> Option<Name> {
+        let fault = || {
+            let fault = Fault::new(code::BAD_NAME, format!("{what} cannot be `{}`", shown(text)));
+            fault.hint("1 to 64 of A-Z, a-z, 0-9, `_` and `-`")
+        };
+        Name::new(text).map_err(|_| self.errors.add(span, fault())).ok()
+    }
+
+    /// One of a few words.
+    pub(super) fn one_of<T: Copy>(&mut self, node: &Node, name: &str, words: &[(&str, T)]) -> Option<T> {
+        let names = || words.iter().map(|(word, _)| *word);
+        let example = format!("`{name}: {}`", words.first().map_or("", |(word, _)| word));
+        let typed = self.word(node, &format!("`{name}`"), &example)?;
+        let found = words.iter().find(|(word, _)| *word == typed).map(|(_, value)| *value);
+        if found.is_none() {
+            let message = format!("`{name}` cannot be `{}`", shown(typed));
+            let fault = Fault::new(code::UNKNOWN_WORD, message);
+            self.report(node, fault.hint(did_you_mean(typed, names())));
+        }
+        found
+    }
+
+    fn version(&mut self, top: &Fields<'_>) {
+        if top.lacks("version") {
+            let fault = Fault::new(code::MISSING_FIELD, "`version` is missing");
+            self.report(top.node, fault.hint("the file begins with `version: 1`"));
+        }
+        let Some(entry) = top.get("version") else { return };
+        let node = &entry.value;
+        let number = self.number(node, "version", "`version: 1`");
+        if number.is_some_and(|version| version != 1) {
+            let fault = Fault::new(code::UNSUPPORTED_VERSION, "this version of the file is not known");
+            self.report(node, fault.hint("only `version: 1`"));
+        }
+    }
+
+    fn listen(&mut self, entry: &Entry) -> Option<Listen> {
+        let listen = self.fields(&entry.value, "`listen`", &fields::LISTEN)?;
+        let http = match listen.get("http") {
+            Some(entry) => Some(self.listener(&entry.value)?),
+            None => None,
+        };
+        Some(Listen { http })
+    }
+
+    fn listener(&mut self, node: &Node) -> Option<String> {
+        if let Value::Map(_) = node.value {
+            let listener = self.fields(node, "`http`", &fields::LISTENER)?;
+            if listener.lacks("address") {
+                let fault = Fault::new(code::MISSING_FIELD, "`address` is missing");
+                self.report(node, fault.hint(format!("for example `address: {DEFAULT_HTTP}`")));
+            }
+            return self.address(&listener.get("address")?.value);
+        }
+        self.address(node)
+    }
+
+    fn address(&mut self, node: &Node) -> Option<String> {
+        let text = self.word(node, "an address", &format!("`{DEFAULT_HTTP}`"))?;
+        if is_address(text) {
+            return Some(text.to_owned());
+        }
+        let fault = Fault::new(code::BAD_ADDRESS, format!("`{}` is no address to listen on", shown(text)));
+        let hint = match text.strip_prefix(':') {
+            Some(port) if port.parse::<u16>().is_ok() => {
+                format!("write `127.0.0.1:{port}`, or `0.0.0.0:{port}` for everybody")
+            }
+            _ => format!("an address or host name with a port, for example `{DEFAULT_HTTP}`"),
+        };
+        self.report(node, fault.hint(hint));
+        None
+    }
+
+    fn stores(&mut self, top: &Fields<'_>) -> Stores {
+        let Some(entry) = top.get("stores") else {
+            let default = Name::new(DEFAULT_STORE).ok().filter(|_| top.lacks("stores"));
+            return default.map_or(Stores::Unclear, |name| {
+                Stores::Known(vec![StoreConfig { name, memory: MemoryConfig::default() }])
+            });
+        };
+        let example = || "for example `stores: { local: { memory: { max_keys: 1000000 } } }`".to_owned();
+        let Some(entries) = self.map(&entry.value, "`stores`", example) else { return Stores::Unclear };
+        if entries.is_empty() {
+            let fault = Fault::new(code::EMPTY, "`stores` names no store");
+            self.report(&entry.value, fault.hint("leave it out for one memory store called `local`"));
+            return Stores::Unclear;
+        }
+        let stores: Vec<_> = entries.iter().map(|entry| self.store_config(entry)).collect();
+        stores.into_iter().collect::<Option<_>>().map_or(Stores::Unclear, Stores::Known)
+    }
+
+    fn store_config(&mut self, entry: &Entry) -> Option<StoreConfig> {
+        let name = self.checked_name(entry.key_span.clone(), "the name of a store", &entry.key);
+        let store = self.fields(&entry.value, &format!("store `{}`", shown(&entry.key)), &fields::STORE)?;
+        if store.lacks("memory") && !store.has_later("redis") {
+            let fault =
+                Fault::new(code::MISSING_FIELD, format!("store `{}` is of no kind", shown(&entry.key)));
+            self.report(&entry.value, fault.hint("for example `memory: { max_keys: 1000000 }`"));
+        }
+        let memory = self.memory(&store.get("memory")?.value);
+        Some(StoreConfig { name: name?, memory: memory? })
+    }
+
+    fn memory(&mut self, node: &Node) -> Option<MemoryConfig> {
+        let memory = self.fields(node, "`memory`", &fields::MEMORY)?;
+        let default = MemoryConfig::default();
+        let max_keys = match memory.get("max_keys") {
+            Some(entry) => self.max_keys(&entry.value),
+            None => Some(default.max_keys),
+        };
+        let max_bytes = match memory.get("max_bytes") {
+            Some(entry) => self.max_bytes(&entry.value),
+            None => Some(default.max_bytes),
+        };
+        let on_full = match memory.get("on_full") {
+            Some(entry) => {
+                self.one_of(&entry.value, "on_full", &[("share", OnFull::Share), ("deny", OnFull::Deny)])
+            }
+            None => Some(default.on_full),
+        };
+        Some(MemoryConfig { max_keys: max_keys?, max_bytes: max_bytes?, on_full: on_full? })
+    }
+
+    fn max_keys(&mut self, node: &Node) -> Option<u64> {
+        let number = self.number(node, "max_keys", "`max_keys: 1000000`")?;
+        if (1..=MAX_MAX_KEYS).contains(&number) {
+            return Some(number);
+        }
+        let message = format!("`max_keys` is 1 to {}", thousands(MAX_MAX_KEYS));
+        let hint = if number == 0 { "memory is always bounded; 0 is never unlimited" } else { "take fewer" };
+        self.report(node, Fault::new(code::OUT_OF_RANGE, message).hint(hint));
+        None
+    }
+
+    fn max_bytes(&mut self, node: &Node) -> Option<u64> {
+        let text = self.word(node, "`max_bytes`", "`max_bytes: 256MiB`")?;
+        let Some(bytes) = parse_size(text) else {
+            let fault = Fault::new(code::BAD_SIZE, "a size is a whole number and B, KiB, MiB or GiB");
+            self.report(node, fault.hint(size_hint(text)));
+            return None;
+        };
+        if (MIN_MAX_BYTES..=MAX_MAX_BYTES).contains(&bytes) {
+            return Some(bytes);
+        }
+        let fault = Fault::new(code::OUT_OF_RANGE, "`max_bytes` is 4KiB to 1024GiB");
+        self.report(node, fault.hint("it bounds the sliding-window logs; without such limits leave it out"));
+        None
+    }
+
+    /// The `store` of a mapping, which must exist.
+    pub(super) fn store(&mut self, fields: &Fields<'_>, stores: &Stores) -> Option<Name> {
+        let node = &fields.get("store")?.value;
+        let text = self.text(node, "`store`", "`store: local`")?;
+        let Stores::Known(stores) = stores else { return Name::new(text).ok() };
+        let found = stores.iter().find(|store| store.name.as_str() == text);
+        if found.is_none() {
+            let fault = Fault::new(code::UNKNOWN_STORE, format!("there is no store `{}`", shown(text)));
+            self.report(node, fault.hint(did_you_mean(text, stores.iter().map(|store| store.name.as_str()))));
+        }
+        found.map(|store| store.name.clone())
+    }
+}
+
+fn listed(place: &Place) -> String {
+    let names: Vec<String> = place.built_names().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}

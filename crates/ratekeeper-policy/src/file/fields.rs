@@ -1,0 +1,173 @@
+//! The table of fields: what each place of the file knows, and what it will know. It drives the decoder, the
+//! messages about unknown names, and whatever else must agree with them.
+
+use crate::hints::nearest;
+
+/// A kind of mapping in the file.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// As messages call it.
+    pub(super) name: &'static str,
+    pub(super) fields: &'static [Field],
+    /// What other limiters call their fields.
+    pub(super) foreign: Option<Foreign>,
+}
+
+/// Words of other limiters for one field of ours.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    words: &'static [&'static str],
+    field: &'static str,
+    remedy: &'static str,
+}
+
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) status: Status,
+}
+
+#[derive(Debug)]
+pub(super) enum Status {
+    Built,
+    /// Known, but not available in this version; with the remedy.
+    Later(&'static str),
+}
+
+const fn built(name: &'static str) -> Field {
+    Field { name, status: Status::Built }
+}
+
+const fn later(name: &'static str, remedy: &'static str) -> Field {
+    Field { name, status: Status::Later(remedy) }
+}
+
+const LEAVE_OUT: &str = "leave it out for now";
+const BY_CALLER: &str = "policies are named by the caller for now";
+const ONLY_HTTP: &str = "only `http` is served for now";
+const ONLY_MEMORY: &str = "only `memory` stores for now";
+const STORE_ERRORS: &str = "a memory store does not fail: leave it out for now";
+const ENFORCED: &str = "every policy enforces its limits for now";
+
+impl Place {
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + Clone {
+        self.fields.iter().map(|field| field.name)
+    }
+
+    /// The names that can be written in this version.
+    pub(super) fn built_names(&self) -> impl Iterator<Item = &'static str> + Clone {
+        self.fields.iter().filter(|field| matches!(field.status, Status::Built)).map(|field| field.name)
+    }
+
+    /// The field of ours that a word of other limiters stands for, and what to write instead. A slip of the
+    /// fingers counts, unless it is nearer to be one of ours.
+    pub(super) fn foreign(&self, name: &str) -> Option<(&'static str, &'static str)> {
+        let foreign = self.foreign.as_ref()?;
+        let words = || foreign.words.iter().copied();
+        let exact = words().any(|word| word == name);
+        let slip = || nearest(name, self.names()).is_none() && nearest(name, words()).is_some();
+        (exact || slip()).then_some((foreign.field, foreign.remedy))
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+pub(super) const TOP: Place = Place {
+    name: "the file",
+    fields: &[
+        built("version"),
+        built("listen"),
+        built("stores"),
+        built("defaults"),
+        built("policies"),
+        later("client_ip", "keys are named by the caller for now"),
+        later("log", LEAVE_OUT),
+        later("cors", LEAVE_OUT),
+    ],
+    foreign: None,
+};
+
+pub(super) const LISTEN: Place = Place {
+    name: "`listen`",
+    fields: &[built("http"), later("grpc", ONLY_HTTP), later("resp", ONLY_HTTP), later("admin", ONLY_HTTP)],
+    foreign: None,
+};
+
+pub(super) const LISTENER: Place = Place {
+    name: "a listener",
+    fields: &[
+        built("address"),
+        later("deadline", LEAVE_OUT),
+        later("tls", LEAVE_OUT),
+        later("max_connections", LEAVE_OUT),
+    ],
+    foreign: None,
+};
+
+pub(super) const STORE: Place =
+    Place { name: "a store", fields: &[built("memory"), later("redis", ONLY_MEMORY)], foreign: None };
+
+pub(super) const MEMORY: Place = Place {
+    name: "`memory`",
+    fields: &[built("max_keys"), built("max_bytes"), built("on_full")],
+    foreign: None,
+};
+
+pub(super) const DEFAULTS: Place = Place {
+    name: "`defaults`",
+    fields: &[
+        built("store"),
+        later("on_store_error", STORE_ERRORS),
+        later("headers", LEAVE_OUT),
+        later("ratelimit_dialect", LEAVE_OUT),
+        later("retry_jitter", LEAVE_OUT),
+    ],
+    foreign: None,
+};
+
+pub(super) const POLICY: Place = Place {
+    name: "a policy",
+    fields: &[
+        built("name"),
+        built("key"),
+        built("limits"),
+        built("store"),
+        built("mode"),
+        later("match", BY_CALLER),
+        later("action", ENFORCED),
+        later("group", BY_CALLER),
+        later("replaces", BY_CALLER),
+        later("missing_key", BY_CALLER),
+        later("cost", "costs are named by the caller for now"),
+        later("on_excess", LEAVE_OUT),
+        later("overrides", "every key has the policy's limits for now"),
+        later("sharing", ONLY_MEMORY),
+        later("on_store_error", STORE_ERRORS),
+        later("headers", LEAVE_OUT),
+        later("ratelimit_dialect", LEAVE_OUT),
+        later("retry_jitter", LEAVE_OUT),
+    ],
+    foreign: None,
+};
+
+pub(super) const LIMIT: Place = Place {
+    name: "a limit",
+    fields: &[
+        built("name"),
+        built("algorithm"),
+        built("limit"),
+        built("burst"),
+        built("queue"),
+        built("max_wait"),
+        built("align"),
+        built("timezone"),
+        built("key"),
+    ],
+    foreign: Some(Foreign {
+        words: &["period", "window", "rate", "per", "interval", "duration", "unit", "seconds"],
+        field: "limit",
+        remedy: "the window is a part of the limit: `limit: 10 per 60s`",
+    }),
+};

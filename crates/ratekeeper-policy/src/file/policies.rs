@@ -1,0 +1,384 @@
+//! The `policies` of the file.
+
+use std::collections::HashMap;
+
+use ratekeeper_core::{MAX_LIMITS, Name};
+
+use super::decode::{Decoder, Fields, Stores};
+use super::fields;
+use super::scalar::Kind;
+use super::tree::{Entry, Node, Value};
+use crate::fault::{Fault, code};
+use crate::hints::shown;
+use crate::key::{Alternative, KeyPart, KeySpec, MAX_ALTERNATIVES};
+use crate::limit::{At, BuiltLimit, Given, LimitWords, Zones};
+use crate::policy::{Policy, PolicyLimit};
+
+/// Most policies: more are generated, and want a table of another kind.
+pub const MAX_POLICIES: usize = 10_000;
+
+const POLICY_EXAMPLE: &str = "for example `- { name: api, key: [ip], limits: [...] }`";
+const LIMIT_EXAMPLE: &str = "for example `limits: [{ name: burst, algorithm: gcra, limit: 10/s }]`";
+const KEY_EXAMPLE: &str = "for example `key: [header:x-api-key, ip]`";
+
+/// All policies that can be used; what is wrong with the others is reported.
+pub(super) fn policies(
+    decoder: &mut Decoder<'_, '_>,
+    top: &Fields<'_>,
+    stores: &Stores,
+    default: Option<&Name>,
+) -> Vec<Policy> {
+    let Some(entry) = top.get("policies") else { return Vec::new() };
+    let example = || POLICY_EXAMPLE.to_owned();
+    let Some(items) = decoder.list(&entry.value, "`policies`", example) else { return Vec::new() };
+    if let Some(extra) = items.get(MAX_POLICIES) {
+        decoder.report(extra, Fault::new(code::TOO_MANY_POLICIES, "a file has at most 10,000 policies"));
+    }
+    let mut reader = Reader {
+        decoder,
+        stores,
+        default,
+        default_unclear: top.get("defaults").is_some() && default.is_none(),
+        zones: Zones::default(),
+        names: HashMap::new(),
+    };
+    items.iter().take(MAX_POLICIES).filter_map(|item| reader.policy(item)).collect()
+}
+
+/// How many policies and limits a file has, as far as it can be told whether they are right or wrong.
+pub(super) fn counts(root: &Node) -> (Option<usize>, Option<usize>) {
+    let Value::Map(_) = &root.value else { return (None, None) };
+    let Some(policies) = root.field("policies") else { return (Some(0), Some(0)) };
+    let Value::List(policies) = &policies.value else { return (None, None) };
+    let limits = policies.iter().map(|policy| match &policy.field("limits")?.value {
+        Value::List(limits) => Some(limits.len()),
+        _ => None,
+    });
+    (Some(policies.len()), limits.sum())
+}
+
+struct Reader<'r, 'e, 't> {
+    decoder: &'r mut Decoder<'e, 't>,
+    stores: &'r Stores,
+    default: Option<&'r Name>,
+    /// `defaults` is there without a store that can be used: it may be the store's fault.
+    default_unclear: bool,
+    zones: Zones,
+    /// Policies so far, and where their names are.
+    names: HashMap<Name, usize>,
+}
+
+/// A limit before its policy is known to be good.
+struct Draft {
+    name: Name,
+    built: BuiltLimit,
+    key: Option<KeySpec>,
+}
+
+impl Reader<'_, '_, '_> {
+    fn policy(&mut self, node: &Node) -> Option<Policy> {
+        if self.decoder.errors.is_full() {
+            return None;
+        }
+        let policy = self.decoder.fields(node, "a policy", &fields::POLICY)?;
+        let name = self.policy_name(&policy);
+        let store = self.policy_store(&policy);
+        let key = policy.get("key").map(|entry| self.key(&entry.value));
+        if let Some(entry) = policy.get("mode") {
+            self.mode(&entry.value);
+        }
+        let limits = self.limits(&policy);
+        let keyed = !policy.lacks("key");
+        let keyless = limits.iter().flatten().any(|limit| limit.as_ref().is_some_and(|l| l.key.is_none()));
+        if !keyed && keyless {
+            let fault = Fault::new(code::MISSING_FIELD, "`key` is missing: by what are requests told apart?");
+            self.decoder.report(node, fault.hint(format!("{KEY_EXAMPLE}; `[global]` counts all together")));
+        }
+        let key = all_or_none(key)?;
+        let (name, store) = (name?, store?);
+        let limits = limits?.into_iter().collect::<Option<Vec<Draft>>>()?;
+        let limits =
+            limits.into_iter().map(|draft| PolicyLimit::new(&name, draft.name, draft.built, draft.key));
+        let limits = limits.collect();
+        Some(Policy::new(name, store, key, limits))
+    }
+
+    fn policy_name(&mut self, policy: &Fields<'_>) -> Option<Name> {
+        if policy.lacks("name") {
+            let fault = Fault::new(code::MISSING_FIELD, "the policy has no `name`");
+            self.decoder.report(policy.node, fault.hint("for example `name: api`"));
+        }
+        let node = &policy.get("name")?.value;
+        let name = self.decoder.name(node, "the name of a policy")?;
+        if let Some(first) = self.names.get(&name) {
+            let fault = Fault::new(code::DUPLICATE_NAME, format!("two policies are called `{name}`"));
+            let line = self.decoder.errors.line(*first);
+            self.decoder.report(node, fault.hint(format!("the first is on line {line}")));
+        } else {
+            self.names.insert(name.clone(), node.span.start);
+        }
+        Some(name)
+    }
+
+    fn policy_store(&mut self, policy: &Fields<'_>) -> Option<Name> {
+        if !policy.lacks("store") {
+            return self.decoder.store(policy, self.stores);
+        }
+        if let Some(default) = self.default {
+            return Some(default.clone());
+        }
+        let Stores::Known(stores) = self.stores else { return None };
+        if let [only] = stores.as_slice() {
+            return Some(only.name.clone());
+        }
+        if !self.default_unclear {
+            let message = format!("the policy names no store, and there are {}", stores.len());
+            let fault = Fault::new(code::STORE_REQUIRED, message);
+            let first = stores.first().map_or("", |store| store.name.as_str());
+            let hint = format!("add `store: {first}`, or `defaults: {{ store: {first} }}` for all");
+            let place =
+                policy.get("name").map_or_else(|| policy.node.mark(), |entry| entry.value.span.clone());
+            self.decoder.errors.add(place, fault.hint(hint));
+        }
+        None
+    }
+
+    fn mode(&mut self, node: &Node) {
+        let later = "not available in this version";
+        let modes = [("enforce", None), ("shadow", Some(later)), ("off", Some(later))];
+        if let Some(Some(later)) = self.decoder.one_of(node, "mode", &modes) {
+            let Value::Scalar { text, .. } = &node.value else { return };
+            let fault = Fault::new(code::NOT_AVAILABLE, format!("`mode: {text}` is {later}"));
+            self.decoder.report(node, fault.hint("only `enforce` for now"));
+        }
+    }
+
+    /// None for each limit that cannot be used; None in all if there is no list of them.
+    fn limits(&mut self, policy: &Fields<'_>) -> Option<Vec<Option<Draft>>> {
+        // `action` takes the place of limits, and has been refused.
+        if policy.lacks("limits") && !policy.has_later("action") {
+            let fault = Fault::new(code::MISSING_FIELD, "the policy has no `limits`");
+            self.decoder.report(policy.node, fault.hint(LIMIT_EXAMPLE));
+        }
+        let node = &policy.get("limits")?.value;
+        let items = self.decoder.list(node, "`limits`", || LIMIT_EXAMPLE.to_owned())?;
+        if items.is_empty() {
+            let fault = Fault::new(code::EMPTY, "`limits` is empty");
+            self.decoder.report(node, fault.hint(LIMIT_EXAMPLE));
+            return None;
+        }
+        if let Some(extra) = items.get(MAX_LIMITS) {
+            let fault = Fault::new(code::TOO_MANY_LIMITS, "a policy has at most 16 limits");
+            self.decoder.report(extra, fault.hint("all limits of a request are decided together"));
+        }
+        let mut names = HashMap::new();
+        let mut queue = None;
+        Some(items.iter().take(MAX_LIMITS).map(|item| self.limit(item, &mut names, &mut queue)).collect())
+    }
+
+    fn limit(
+        &mut self,
+        node: &Node,
+        names: &mut HashMap<Name, usize>,
+        queue: &mut Option<usize>,
+    ) -> Option<Draft> {
+        let limit = self.decoder.fields(node, "a limit", &fields::LIMIT)?;
+        let name = self.limit_name(&limit, names);
+        self.second_queue(&limit, queue);
+        let built = self.numbers(&limit);
+        let key = limit.get("key").map(|entry| self.key(&entry.value));
+        Some(Draft { name: name?, built: built?, key: all_or_none(key)? })
+    }
+
+    fn limit_name(&mut self, limit: &Fields<'_>, names: &mut HashMap<Name, usize>) -> Option<Name> {
+        if limit.lacks("name") {
+            let fault = Fault::new(code::MISSING_FIELD, "the limit has no `name`");
+            self.decoder.report(limit.node, fault.hint("for example `name: burst`"));
+        }
+        let node = &limit.get("name")?.value;
+        let name = self.decoder.name(node, "the name of a limit")?;
+        if let Some(first) = names.get(&name) {
+            let fault =
+                Fault::new(code::DUPLICATE_NAME, format!("two limits of the policy are called `{name}`"));
+            let line = self.decoder.errors.line(*first);
+            self.decoder.report(node, fault.hint(format!("the first is on line {line}")));
+            return None;
+        }
+        names.insert(name.clone(), node.span.start);
+        Some(name)
+    }
+
+    /// A request starts at one time: two queues could not agree on it.
+    fn second_queue(&mut self, limit: &Fields<'_>, queue: &mut Option<usize>) {
+        let Some(entry) = limit.get("queue") else { return };
+        match *queue {
+            None => *queue = Some(entry.key_span.start),
+            Some(first) => {
+                let fault = Fault::new(code::TWO_QUEUES, "a policy has at most one queue");
+                let line = self.decoder.errors.line(first);
+                let hint = format!("the first is on line {line}; the others can refuse with `burst`");
+                self.decoder.errors.add(entry.key_span.clone(), fault.hint(hint));
+            }
+        }
+    }
+
+    /// The limit without its name and key.
+    fn numbers(&mut self, limit: &Fields<'_>) -> Option<BuiltLimit> {
+        let words = LimitWords {
+            algorithm: self.given(limit, "algorithm", "`algorithm: gcra`"),
+            limit: self.given(limit, "limit", "`limit: 10/s`"),
+            burst: self.given_number(limit, "burst", "`burst: 20`"),
+            queue: self.given_number(limit, "queue", "`queue: 10`"),
+            max_wait: self.given(limit, "max_wait", "`max_wait: 5s`"),
+            align: self.given(limit, "align", "`align: epoch`"),
+            timezone: self.given(limit, "timezone", "`timezone: Europe/Paris`"),
+        };
+        let faults = match words.build(&mut self.zones) {
+            // What cannot be used has been reported.
+            Ok(built) => return words.is_whole().then_some(built),
+            Err(faults) => faults,
+        };
+        for fault in faults {
+            match (limit.get(fault.field), fault.at) {
+                (Some(entry), At::Name) => self.decoder.errors.add(entry.key_span.clone(), fault.fault),
+                (Some(entry), At::Value) => self.decoder.report(&entry.value, fault.fault),
+                (_, At::Missing) => self.decoder.report(limit.node, fault.fault),
+                // About an option that is misspelt, which is enough to say.
+                (None, _) => {}
+            }
+        }
+        None
+    }
+
+    fn given<'n>(&mut self, limit: &Fields<'n>, name: &str, example: &str) -> Given<'n> {
+        self.read(limit, name, |decoder, node| decoder.word(node, &format!("`{name}`"), example))
+    }
+
+    fn given_number<'n>(&mut self, limit: &Fields<'n>, name: &str, example: &str) -> Given<'n> {
+        self.read(limit, name, |decoder, node| decoder.digits(node, name, example))
+    }
+
+    fn read<'n>(
+        &mut self,
+        limit: &Fields<'n>,
+        name: &str,
+        read: impl FnOnce(&mut Decoder<'_, '_>, &'n Node) -> Option<&'n str>,
+    ) -> Given<'n> {
+        match limit.get(name) {
+            Some(entry) => read(self.decoder, &entry.value).map_or(Given::Unusable, Given::Text),
+            None if limit.lacks(name) => Given::Absent,
+            // Misspelt, which has been reported.
+            None => Given::Unusable,
+        }
+    }
+
+    fn key(&mut self, node: &Node) -> Option<KeySpec> {
+        let items = self.decoder.list(node, "`key`", || match &node.value {
+            Value::Scalar { text, .. } if KeyPart::parse(text).is_ok() => format!("write `[{text}]`"),
+            _ => KEY_EXAMPLE.to_owned(),
+        })?;
+        if !self.count(node, items, "`key`", "alternatives") {
+            return None;
+        }
+        let mut alternatives: Vec<Alternative> = Vec::new();
+        let mut good = true;
+        for item in items {
+            let Some(alternative) = self.alternative(item) else {
+                good = false;
+                continue;
+            };
+            if let Some(fault) = unreachable(&alternatives, &alternative) {
+                self.decoder.report(item, fault);
+                good = false;
+            }
+            alternatives.push(alternative);
+        }
+        good.then(|| KeySpec::new(alternatives))
+    }
+
+    /// Whether a list has 1 to [`MAX_ALTERNATIVES`] items.
+    fn count(&mut self, node: &Node, items: &[Node], what: &str, of: &str) -> bool {
+        if items.is_empty() {
+            let fault = Fault::new(code::EMPTY, format!("{what} is empty"));
+            self.decoder.report(node, fault.hint(format!("{KEY_EXAMPLE}; `[global]` counts all together")));
+        } else if let Some(extra) = items.get(MAX_ALTERNATIVES) {
+            let fault = Fault::new(code::BAD_KEY, format!("{what} has at most {MAX_ALTERNATIVES} {of}"));
+            self.decoder.report(extra, fault);
+        }
+        (1..=MAX_ALTERNATIVES).contains(&items.len())
+    }
+
+    fn alternative(&mut self, node: &Node) -> Option<Alternative> {
+        let Value::List(items) = &node.value else {
+            return Some(Alternative::new(vec![self.part(node)?]));
+        };
+        if !self.count(node, items, "a compound key", "parts") {
+            return None;
+        }
+        let mut parts = Vec::new();
+        let mut good = true;
+        for item in items {
+            let Some(part) = self.part(item) else {
+                good = false;
+                continue;
+            };
+            if part == KeyPart::Global && items.len() > 1 {
+                let fault = Fault::new(code::BAD_KEY, "`global` tells nobody apart");
+                self.decoder.report(item, fault.hint("leave it out of a compound key"));
+                good = false;
+            }
+            if parts.contains(&part) {
+                let fault = Fault::new(code::BAD_KEY, format!("`{part}` is there twice"));
+                self.decoder.report(item, fault.hint("leave one out"));
+                good = false;
+            }
+            parts.push(part);
+        }
+        good.then(|| Alternative::new(parts))
+    }
+
+    fn part(&mut self, node: &Node) -> Option<KeyPart> {
+        // `header: x` with a space is a mapping to YAML.
+        if let Value::Map(entries) = &node.value
+            && let [Entry { key, value: Node { value: Value::Scalar { text, .. }, .. }, .. }] =
+                entries.as_slice()
+        {
+            // `header:` without a name too.
+            if Kind::of(text) == Kind::Null
+                && let Err(fault) = KeyPart::parse(&format!("{key}:"))
+            {
+                self.decoder.report(node, fault);
+                return None;
+            }
+            let fault = Fault::new(code::WRONG_TYPE, "a kind of key is text, not a mapping");
+            let hint = format!("write `{}:{}` without a space", shown(key), shown(text));
+            self.decoder.errors.add(node.span.clone(), fault.hint(hint));
+            return None;
+        }
+        let text = self.decoder.text(node, "a kind of key", "`ip` or `header:x-api-key`")?;
+        KeyPart::parse(text).map_err(|fault| self.decoder.report(node, fault)).ok()
+    }
+}
+
+/// Something that may be absent but not wrong.
+fn all_or_none<T>(given: Option<Option<T>>) -> Option<Option<T>> {
+    match given {
+        Some(Some(good)) => Some(Some(good)),
+        Some(None) => None,
+        None => Some(None),
+    }
+}
+
+/// Why an alternative would never be used after those before it.
+fn unreachable(before: &[Alternative], alternative: &Alternative) -> Option<Fault> {
+    if before.contains(alternative) {
+        let fault = Fault::new(code::UNREACHABLE_KEY, format!("`{}` is there twice", alternative.as_str()));
+        return Some(fault.hint("leave one out"));
+    }
+    let global = |alternative: &Alternative| alternative.parts() == [KeyPart::Global];
+    before.iter().any(global).then(|| {
+        let fault =
+            Fault::new(code::UNREACHABLE_KEY, "nothing comes after `global`, which is always present");
+        fault.hint("write `global` last, or alone")
+    })
+}

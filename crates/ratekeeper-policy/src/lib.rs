@@ -1,0 +1,47 @@
+//! Who is limited by what: the ratekeeper configuration file and its policies.
+//!
+//! [`Config::parse`] reads a file, whole or not at all, and reports every mistake at once, each with its
+//! place and a remedy. [`Policy::checks`] turns a caller's key into the questions that a store decides.
+//!
+//! ```
+//! use ratekeeper_policy::{Call, Config};
+//! let text = b"
+//! version: 1
+//! policies:
+//!   - name: login
+//!     key: [ip]
+//!     limits: [{ name: tries, algorithm: sliding-window-log, limit: 10 per 10m }]
+//! ";
+//! let config = Config::parse("ratekeeper.yaml", text, &|_| None).expect("a good file");
+//! let login = config.policy("login").expect("it is in the file");
+//! let call = Call { key: Some("203.0.113.9"), keys: &[], cost: 1 };
+//! let checks = login.checks(&call).expect("a good call");
+//! assert_eq!(checks[0].limit.name().as_str(), "tries");
+//! ```
+//!
+//! # What this crate does not do
+//! It opens no file, reads no environment and no clock, and decides nothing: the text and the variables are
+//! handed in, the answers come from a store.
+//!
+//! Modules: the file (`file`: tree with spans, table of fields, decoder, messages), what it means
+//! (`config`, `policy`, `key`), one limit from words (`limit`), and the calendars of time zones (`calendar`,
+//! the only one that knows them).
+
+mod calendar;
+mod config;
+mod fault;
+mod file;
+mod hints;
+mod key;
+mod limit;
+mod policy;
+
+pub use calendar::{UnknownZone, ZoneCalendar};
+pub use config::{
+    Config, DEFAULT_HTTP, DEFAULT_STORE, FlagError, LimitFlags, Listen, MAX_MAX_BYTES, MAX_MAX_KEYS,
+    MIN_MAX_BYTES, MemoryConfig, OnFull, StoreConfig,
+};
+pub use file::{ConfigError, ConfigErrors, MAX_DEPTH, MAX_ERRORS, MAX_FILE_BYTES, MAX_POLICIES, Severity};
+pub use hints::nearest;
+pub use key::{Alternative, KeyPart, KeySpec};
+pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};

@@ -1,0 +1,209 @@
+//! Faults that other limiters had in their configuration, and what happens to them here.
+
+use ratekeeper_policy::{Call, OnFull};
+
+use crate::{codes, limits, parse};
+
+/// Each number and duration set to zero: refused wherever zero would have to mean "unlimited".
+#[test]
+fn zero_is_refused_wherever_it_could_mean_unlimited() {
+    for line in [
+        "name: a, algorithm: gcra, limit: 0/s",
+        "name: a, algorithm: gcra, limit: 0 per 10s",
+        "name: a, algorithm: gcra, limit: 10 per 0s",
+        "name: a, algorithm: gcra, limit: 10/s, burst: 0",
+        "name: a, algorithm: token-bucket, limit: 10/s, burst: 0",
+        "name: a, algorithm: leaky-bucket, limit: 10/s, burst: 0",
+        "name: a, algorithm: leaky-bucket, limit: 10/s, queue: 5, max_wait: 0",
+        "name: a, algorithm: leaky-bucket, limit: 10/s, queue: 5, max_wait: 0ms",
+    ] {
+        assert_eq!(codes(&limits(&[line])), ["out-of-range"], "{line}");
+    }
+    for memory in ["max_keys: 0", "max_bytes: 0B", "max_bytes: 0GiB"] {
+        let file = format!("version: 1\nstores: {{ local: {{ memory: {{ {memory} }} }} }}\n");
+        assert_eq!(codes(&file), ["out-of-range"], "{memory}");
+    }
+    assert_eq!(codes("version: 0"), ["unsupported-version"]);
+}
+
+/// A queue of nobody has an exact meaning: one starts at once, nobody waits.
+#[test]
+fn a_queue_of_zero_holds_one_and_lets_nobody_wait() {
+    let config = parse(&limits(&["name: a, algorithm: leaky-bucket, limit: 10/s, queue: 0"])).unwrap();
+    let limit = config.policies[0].limits()[0].named.limit();
+    assert!(limit.is_queue());
+    assert_eq!(limit.capacity(), 1);
+}
+
+#[test]
+fn rates_beyond_the_envelope_are_refused_naming_the_bound() {
+    for line in [
+        "name: a, algorithm: gcra, limit: 3000000000/s, burst: 1",
+        "name: a, algorithm: gcra, limit: 1000000001/s",
+        "name: a, algorithm: gcra, limit: 99999999999999999999999/s",
+        "name: a, algorithm: gcra, limit: 10/s, burst: 1000000001",
+        "name: a, algorithm: leaky-bucket, limit: 10/s, queue: 1000000000",
+        "name: a, algorithm: gcra, limit: 1 per 367d",
+        "name: a, algorithm: gcra, limit: 1 per 99999999999999999999d",
+        "name: a, algorithm: sliding-window-log, limit: 100001/s",
+        "name: a, algorithm: gcra, limit: 1/year, burst: 2",
+        "name: a, algorithm: leaky-bucket, limit: 10/s, queue: 5, max_wait: 367d",
+    ] {
+        let errors = parse(&limits(&[line])).expect_err(line);
+        assert_eq!(errors.items.len(), 1, "{errors}");
+        assert_eq!(errors.items[0].code, "out-of-range", "{line}");
+        assert!(errors.items[0].message.contains(|c: char| c.is_ascii_digit()), "{errors}");
+    }
+    for line in [
+        "name: a, algorithm: gcra, limit: 1000000000/s, burst: 1000000000",
+        "name: a, algorithm: leaky-bucket, limit: 1000000000/s, queue: 999999999, max_wait: 366d",
+        "name: a, algorithm: gcra, limit: 1 per 366d",
+        "name: a, algorithm: sliding-window-log, limit: 100000/s",
+    ] {
+        assert!(parse(&limits(&[line])).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn zones_are_names_that_exist() {
+    let calendar = |rest: &str| limits(&[&format!("name: a, algorithm: fixed-window, {rest}")]);
+    for (rest, code) in [
+        ("limit: 10/day, align: calendar, timezone: Europe/Pariss", "unknown-timezone"),
+        ("limit: 10/day, align: calendar, timezone: CET+1", "unknown-timezone"),
+        ("limit: 10/day, align: calendar, timezone: europe/paris", "unknown-timezone"),
+        ("limit: 10/day, align: calendar, timezone: ''", "empty"),
+        ("limit: 10/day, align: calendar, timezone:", "empty"),
+        ("limit: 10/day, align: calendar", "option-needs-another"),
+        ("limit: 10/day, timezone: Europe/Paris", "option-needs-another"),
+        ("limit: 10/day, align: epoch, timezone: Europe/Paris", "option-needs-another"),
+        ("limit: 10/day, align: first-request, timezone: Europe/Paris", "option-needs-another"),
+        ("limit: 10/hour, align: calendar, timezone: Europe/Paris", "calendar-window"),
+        ("limit: 10/year, align: calendar, timezone: Europe/Paris", "calendar-window"),
+        ("limit: 10 per 3d, align: calendar, timezone: Europe/Paris", "calendar-window"),
+        ("limit: 10 per 7d, align: calendar, timezone: Europe/Paris", "calendar-window"),
+    ] {
+        assert_eq!(codes(&calendar(rest)), [code], "{rest}");
+    }
+    // Two mistakes of one limit are two errors.
+    let both = calendar("limit: 10/hour, align: calendar, timezone: Europe/Pariss");
+    assert_eq!(codes(&both), ["calendar-window", "unknown-timezone"]);
+    for rest in [
+        "limit: 10/day, align: calendar, timezone: Europe/Paris",
+        "limit: 10/week, align: calendar, timezone: UTC",
+        "limit: 10/month, align: calendar, timezone: America/Argentina/Buenos_Aires",
+    ] {
+        let config = parse(&calendar(rest)).expect(rest);
+        assert!(config.policies[0].limits()[0].named.calendar().is_some(), "{rest}");
+    }
+}
+
+#[test]
+fn zero_absent_and_explicit_are_three_things() {
+    let zero = parse(&limits(&["name: a, algorithm: gcra, limit: 0/minute"])).expect_err("zero");
+    assert!(zero.render().contains("never unlimited"), "{zero}");
+    let absent = parse(&limits(&["name: a, algorithm: gcra"])).expect_err("absent");
+    assert!(absent.render().contains("never unlimited"), "{absent}");
+    for action in ["bypass", "block"] {
+        let file = format!("version: 1\npolicies: [{{ name: a, key: [ip], action: {action} }}]\n");
+        assert_eq!(codes(&file), ["not-available"]);
+    }
+}
+
+/// What a server in use must refuse at a reload, each with its own words.
+#[test]
+fn a_broken_file_is_refused() {
+    let good = limits(&["name: a, algorithm: gcra, limit: 10/s"]);
+    assert_eq!(codes(&good), [""; 0]);
+    for (file, code) in [
+        (good.replace("[ip]", "[ip"), "yaml-syntax"),
+        (good.replace("name: p", "name: ''"), "empty"),
+        (good.replace("algorithm", "algoritm"), "unknown-field"),
+        (good.replace("name: p", "name: 7"), "wrong-type"),
+        (
+            good.clone() + "  - { name: p, key: [ip], limits: [{ name: a, algorithm: gcra, limit: 1/s }] }\n",
+            "duplicate-name",
+        ),
+        (String::new(), "file-empty"),
+    ] {
+        assert_eq!(codes(&file), [code], "{file}");
+    }
+}
+
+#[test]
+fn every_field_of_a_later_version_says_so_where_it_stands() {
+    let later = |file: &str, name: &str| {
+        let errors = parse(file).expect_err(name);
+        let wanted = format!("`{name}` is not available in this version");
+        let found = errors.items.iter().find(|item| item.message == wanted);
+        let item = found.unwrap_or_else(|| panic!("{name}: {errors}"));
+        assert_eq!(item.code, "not-available");
+        assert_eq!(&file[item.span.clone()], name);
+        assert!(item.hint.is_some(), "{name}");
+    };
+    for name in ["client_ip", "log", "cors"] {
+        later(&format!("version: 1\n{name}: {{}}\n"), name);
+    }
+    for name in ["grpc", "resp", "admin"] {
+        later(&format!("version: 1\nlisten: {{ {name}: 127.0.0.1:1 }}\n"), name);
+    }
+    for name in ["deadline", "tls", "max_connections"] {
+        later(&format!("version: 1\nlisten: {{ http: {{ address: 127.0.0.1:1, {name}: 1 }} }}\n"), name);
+    }
+    later("version: 1\nstores: { a: { redis: {} } }\n", "redis");
+    for name in ["on_store_error", "headers", "ratelimit_dialect", "retry_jitter"] {
+        later(&format!("version: 1\ndefaults: {{ {name}: x }}\n"), name);
+    }
+    for name in [
+        "match",
+        "action",
+        "group",
+        "replaces",
+        "missing_key",
+        "cost",
+        "on_excess",
+        "overrides",
+        "sharing",
+        "on_store_error",
+        "headers",
+        "ratelimit_dialect",
+        "retry_jitter",
+    ] {
+        later(&format!("version: 1\npolicies: [{{ name: a, {name}: x }}]\n"), name);
+    }
+}
+
+#[test]
+fn every_field_of_this_version_is_read() {
+    let file = "
+version: 1
+listen: { http: { address: \"[::1]:0\" } }
+stores:
+  small: { memory: { max_keys: 1, max_bytes: 4KiB, on_full: deny } }
+  large: { memory: { max_keys: 1000000000, max_bytes: 1024GiB, on_full: share } }
+defaults: { store: small }
+policies:
+  - name: all
+    key: [header:x-user, ip]
+    store: large
+    mode: enforce
+    limits:
+      - { name: queue, algorithm: leaky-bucket, limit: 1/s, queue: 10, max_wait: 5s }
+      - { name: bucket, algorithm: token-bucket, limit: 10/s, burst: 20, key: [[header:x-tenant, ip], global] }
+      - { name: day, algorithm: fixed-window, limit: 1000/day, align: calendar, timezone: Europe/Paris }
+  - name: default
+    key: [ip]
+    limits: [{ name: a, algorithm: fixed-window, limit: 1/minute, align: first-request }]
+";
+    let config = parse(file).unwrap();
+    assert_eq!(config.listen.http.as_deref(), Some("[::1]:0"));
+    assert_eq!(config.stores[0].memory.on_full, OnFull::Deny);
+    assert_eq!(config.stores[1].memory.max_bytes, 1 << 40);
+    let all = config.policy("all").unwrap();
+    assert_eq!(
+        (all.store().as_str(), config.policy("default").unwrap().store().as_str()),
+        ("large", "small")
+    );
+    assert_eq!(all.limits().len(), 3);
+    let call = Call { key: Some("u"), keys: &[("bucket", "t")], cost: 1 };
+    assert_eq!(all.checks(&call).unwrap().len(), 3);
+}

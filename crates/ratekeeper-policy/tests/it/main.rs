@@ -1,0 +1,25 @@
+//! The configuration file from outside.
+
+mod behaviours;
+mod files;
+mod mistakes;
+mod properties;
+mod traces;
+
+use ratekeeper_policy::{Config, ConfigErrors};
+
+/// Reads a file without any environment.
+fn parse(text: &str) -> Result<Config, ConfigErrors> {
+    Config::parse("ratekeeper.yaml", text.as_bytes(), &|_| None)
+}
+
+/// A file with one policy `p` with these limits, one a line.
+fn limits(lines: &[&str]) -> String {
+    let limits: String = lines.iter().map(|line| format!("      - {{ {line} }}\n")).collect();
+    format!("version: 1\npolicies:\n  - name: p\n    key: [ip]\n    limits:\n{limits}")
+}
+
+/// The code of each mistake, in order.
+fn codes(text: &str) -> Vec<&'static str> {
+    parse(text).map_or_else(|errors| errors.items.iter().map(|item| item.code).collect(), |_| Vec::new())
+}
