@@ -1,0 +1,90 @@
+//! The command line: one file per verb. Data goes to stdout, everything else to stderr.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod demo;
+mod serve;
+mod simulate;
+mod validate;
+
+/// Rate limiting for a whole team: one configuration file, six exact algorithms.
+#[derive(Parser)]
+#[command(name = "ratekeeper", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Demo(demo::Demo),
+    Serve(serve::Serve),
+    Validate(validate::Validate),
+    Simulate(Box<simulate::Simulate>),
+}
+
+/// How a command failed: what to say on stderr, and the exit code.
+pub(crate) enum Failure {
+    /// What was typed or read is wrong: exit 2.
+    BadInput(String),
+    /// Anything else: exit 1.
+    Other(String),
+    /// Nobody reads our output any more: a quiet end.
+    OutputClosed,
+}
+
+impl Failure {
+    /// A failure to write to stdout.
+    pub(crate) fn output(wrong: &io::Error) -> Self {
+        match wrong.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Other(format!("error: cannot write the output: {wrong}")),
+        }
+    }
+}
+
+/// Runs the command that was typed; the result is the exit code of the process.
+pub(crate) fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Help and version come this way too, with 0. Should the pipe be closed, there is nobody to tell.
+            let _ = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    let done = match cli.verb {
+        Verb::Demo(demo) => demo.run(),
+        Verb::Serve(serve) => serve.run(),
+        Verb::Validate(validate) => validate.run(),
+        Verb::Simulate(simulate) => simulate.run(),
+    };
+    match done {
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::BadInput(message)) => {
+            tell(&message);
+            ExitCode::from(2)
+        }
+        Err(Failure::Other(message)) => {
+            tell(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says something to the person at the terminal: on stderr, and never a reason to fail.
+pub(crate) fn tell(message: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", message.trim_end());
+}
+
+/// Writes data to stdout.
+///
+/// # Errors
+/// If it cannot be written; a closed pipe is [`Failure::OutputClosed`].
+pub(crate) fn print(data: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(data.as_bytes()).and_then(|()| stdout.flush()).map_err(|wrong| Failure::output(&wrong))
+}

@@ -1,0 +1,3 @@
+//! The wires: each turns bytes into questions and answers into bytes, and decides nothing.
+
+pub(crate) mod http;

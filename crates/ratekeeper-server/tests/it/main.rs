@@ -1,0 +1,10 @@
+//! The real binary, from outside: what it prints, how it ends, what it answers on its sockets.
+
+mod cli;
+mod http;
+mod life;
+mod questions;
+mod readme;
+mod simulate;
+mod support;
+mod vectors;
