@@ -1,0 +1,69 @@
+//! The documents agree with what is there.
+
+use super::{files, read, root};
+
+/// Links of a Markdown text that point into the repository.
+fn local_links(text: &str) -> impl Iterator<Item = &str> {
+    text.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|link| !link.starts_with("http") && !link.starts_with('#') && !link.starts_with("mailto:"))
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    for path in files().into_iter().filter(|path| path.ends_with(".md")) {
+        let text = read(&path);
+        let folder = root().join(&path).parent().map(std::path::Path::to_path_buf).unwrap_or_default();
+        for link in local_links(&text) {
+            let target = folder.join(link.split('#').next().unwrap_or_default());
+            assert!(target.exists(), "{path} links to {link}");
+        }
+    }
+}
+
+#[test]
+fn the_architecture_names_every_crate_and_no_other() {
+    let text = read("ARCHITECTURE.md");
+    for entry in std::fs::read_dir(root().join("crates")).expect("there are crates") {
+        let name = entry.expect("a folder").file_name().into_string().expect("UTF-8");
+        assert!(text.contains(&format!("`{name}`")), "ARCHITECTURE does not name `{name}`");
+    }
+}
+
+#[test]
+fn files_that_the_architecture_names_exist() {
+    let text = read("ARCHITECTURE.md");
+    let mut named = 0;
+    for word in text.split('`').skip(1).step_by(2) {
+        if word.starts_with("crates/") {
+            assert!(root().join(word).exists(), "ARCHITECTURE names {word}");
+            named += 1;
+        }
+    }
+    assert!(named >= 5, "the tour names files");
+}
+
+#[test]
+fn the_readme_stays_short() {
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines");
+    let lines = read("ARCHITECTURE.md").lines().count();
+    assert!(lines <= 300, "ARCHITECTURE.md has {lines} lines");
+}
+
+#[test]
+fn every_algorithm_is_documented() {
+    for name in [
+        "fixed-window",
+        "sliding-window-log",
+        "sliding-window-counter",
+        "token-bucket",
+        "leaky-bucket",
+        "gcra",
+    ] {
+        for document in ["README.md", "docs/algorithms.md"] {
+            assert!(read(document).contains(name), "{document} does not name {name}");
+        }
+    }
+}
