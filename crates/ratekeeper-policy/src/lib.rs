@@ -42,6 +42,6 @@ pub use config::{
     MIN_MAX_BYTES, MemoryConfig, OnFull, StoreConfig,
 };
 pub use file::{ConfigError, ConfigErrors, MAX_DEPTH, MAX_ERRORS, MAX_FILE_BYTES, MAX_POLICIES, Severity};
-pub use hints::nearest;
+pub use hints::{is_invisible, nearest, thousands};
 pub use key::{Alternative, KeyPart, KeySpec};
 pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratekeeper::{BuildError, MemoryStore, OnFull};
 use ratekeeper_core::{Algorithm, Align, Ask, Check, Decision, ManualClock, Name, StoreError};
-use ratekeeper_policy::{Config, Policy, PolicyLimit, StoreConfig};
+use ratekeeper_policy::{Config, Policy, PolicyLimit, StoreConfig, thousands};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -234,19 +234,6 @@ fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit)).unwrap_or((1, "B"));
     format!("{} {name}", thousands(bytes / unit))
-}
-
-/// A number with its thousands set apart.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The ways in which a process is asked to end.

@@ -2,6 +2,8 @@
 
 pub use ratekeeper_policy::nearest;
 
+use ratekeeper_policy::is_invisible;
+
 /// The longest piece of the input that a message repeats, in characters.
 pub(crate) const MAX_QUOTE: usize = 40;
 
@@ -17,8 +19,7 @@ pub fn quoted(text: &str) -> String {
 
 /// A character as a message shows it: controls, and marks that turn or hide what is beside them, are replaced.
 pub(crate) fn harmless(c: char) -> char {
-    let hidden = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    if hidden || c.is_control() { char::REPLACEMENT_CHARACTER } else { c }
+    if is_invisible(c) || c.is_control() { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 /// The most names that a message lists.

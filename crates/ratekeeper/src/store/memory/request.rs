@@ -190,7 +190,7 @@ impl<'q, 'a> Request<'q, 'a> {
     fn go_on(&mut self, array: Array, spilled: Spilled, newcomers: bool) {
         for i in 0..self.seats.len() {
             let Seat::Absent { reach } = self.seats[i] else { continue };
-            let may_be_there = self.first_of(i).has_spilled(spilled);
+            let may_be_there = self.held[self.first_of(i)].rows.has_spilled(spilled);
             let is_full = || newcomers && !self.has_empty(i, reach);
             let next_to =
                 matches!((reach, array), (Array::First, Array::Second) | (Array::Second, Array::Attic));
@@ -226,9 +226,10 @@ impl<'q, 'a> Request<'q, 'a> {
         self.held.partition_point(|held| held.place < place)
     }
 
-    fn first_of(&self, query: usize) -> &Rows<'q> {
+    /// The first bucket of a query's key, among those held.
+    fn first_of(&self, query: usize) -> usize {
         let q = &self.queries[query];
-        &self.held[self.held_at(q.place(Array::First, q.index(Array::First)))].rows
+        self.held_at(q.place(Array::First, q.index(Array::First)))
     }
 
     fn arrays_up_to(reach: Array) -> impl Iterator<Item = Array> {
@@ -322,7 +323,7 @@ impl<'q, 'a> Request<'q, 'a> {
         let q = &self.queries[query];
         let unneeded = if keep {
             let array = self.held[held].place.array;
-            let first = self.held_at(q.place(Array::First, q.index(Array::First)));
+            let first = self.first_of(query);
             let rows = &mut self.held[first].rows;
             if array >= Array::Second {
                 rows.set_spilled(Spilled::ToSecond);
