@@ -8,12 +8,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, code};
 use crate::file;
-use crate::file::{ConfigError, ConfigErrors, Severity};
+use crate::file::{ConfigError, ConfigErrors, Content, Severity};
 use crate::limit::{Given, LimitWords, Zones};
+use crate::listen::Listen;
+use crate::log::LogConfig;
 use crate::policy::{Policy, PolicyLimit};
 
-/// Where HTTP is served without `listen`: loopback, nobody is exposed unasked.
-pub const DEFAULT_HTTP: &str = "127.0.0.1:8080";
 /// The store of a file without `stores`.
 pub const DEFAULT_STORE: &str = "local";
 /// Most keys of a memory store: about 44 GB of buckets, more than a machine spends on this.
@@ -32,20 +32,18 @@ pub(crate) const GIB: u64 = 1_024 * MIB;
 pub struct Config {
     /// Where to listen.
     pub listen: Listen,
+    /// What to log, and how.
+    pub log: LogConfig,
     /// The stores, at least one, in the order of the file.
     pub stores: Vec<StoreConfig>,
     /// The policies in the order of the file; there may be none.
     pub policies: Vec<Policy>,
     by_name: HashMap<Box<str>, usize>,
+    policies_json: String,
+    warnings: Vec<ConfigError>,
+    /// All 64 digits.
     source_sha: String,
     from_flags: bool,
-}
-
-/// The addresses to listen on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listen {
-    /// HTTP: an address and port, or a host name and port. None: not opened.
-    pub http: Option<String>,
 }
 
 /// A named store.
@@ -86,10 +84,11 @@ pub enum OnFull {
 }
 
 impl Config {
-    /// Reads a configuration. `file` is its name in messages; `env` answers for `${VAR}`.
+    /// Reads a configuration. `file` is its name in messages; `env` answers for `${VAR}`, and for
+    /// [`ADMIN_TOKEN_VARIABLE`](crate::ADMIN_TOKEN_VARIABLE) where an admin listener names no token.
     ///
-    /// A file without `stores` has one memory store called [`DEFAULT_STORE`]; without `listen`, HTTP is
-    /// served at [`DEFAULT_HTTP`].
+    /// A file without `stores` has one memory store called [`DEFAULT_STORE`]; without `listen` it has
+    /// [`Listen::default`]. Messages never show the value of a `token`.
     ///
     /// # Errors
     /// Every mistake of the file, each with its place, or the first of its syntax. Files above
@@ -100,23 +99,31 @@ impl Config {
         text: &[u8],
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigErrors> {
-        let content = file::parse(file, text, env)?;
-        Ok(Self::new(content.listen, content.stores, content.policies, text))
+        Ok(Self::new(file::parse(file, text, env)?, text))
     }
 
-    fn new(listen: Listen, stores: Vec<StoreConfig>, policies: Vec<Policy>, text: &[u8]) -> Self {
+    fn new(content: Content, text: &[u8]) -> Self {
+        let Content { listen, log, stores, policies, policies_json, warnings } = content;
         let by_name = policies.iter().enumerate().map(|(i, policy)| (policy.name().as_str().into(), i));
         let by_name = by_name.collect();
-        Self { by_name, source_sha: short_sha(text), listen, stores, policies, from_flags: false }
+        let source_sha = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            listen,
+            log,
+            stores,
+            policies,
+            by_name,
+            policies_json,
+            warnings,
+            source_sha,
+            from_flags: false,
+        }
     }
 
-    /// What can be used, but is hardly meant so.
+    /// What can be used, but is hardly meant so, in the order of the file.
     #[must_use]
     pub fn warnings(&self) -> Vec<ConfigError> {
-        if !self.policies.is_empty() {
-            return Vec::new();
-        }
-        vec![ConfigError {
+        let nothing = self.policies.is_empty().then(|| ConfigError {
             line: 1,
             column: 1,
             severity: Severity::Warning,
@@ -124,7 +131,8 @@ impl Config {
             message: "no policies: every check is 404".to_owned(),
             hint: Some("add one below `policies:`".to_owned()),
             span: 0..0,
-        }]
+        });
+        nothing.into_iter().chain(self.warnings.iter().cloned()).collect()
     }
 
     /// Whether it is one limit from the command line ([`Config::single`]): its policy has a name, but none that
@@ -145,7 +153,21 @@ impl Config {
     /// The first 7 hexadecimal digits of the SHA-256 of the text, to tell one version of a file from another.
     #[must_use]
     pub fn source_sha(&self) -> &str {
+        self.source_sha.get(..7).unwrap_or_default()
+    }
+
+    /// The whole SHA-256 of the text: 64 hexadecimal digits.
+    #[must_use]
+    pub fn source_sha256(&self) -> &str {
         &self.source_sha
+    }
+
+    /// The policies as they are written, as a JSON list: the same fields in the same order, with variables
+    /// expanded. What YAML takes for a number or truth value is one, all else is text; fields that are left
+    /// out stay out. For [`Config::single`] it is the policy that the flags stand for.
+    #[must_use]
+    pub fn policies_json(&self) -> &str {
+        &self.policies_json
     }
 
     /// What the flags of `simulate --limit …` stand for: policy `policy`, keyed by whatever the caller gives,
@@ -165,16 +187,17 @@ impl Config {
         let limits = vec![PolicyLimit::new(&policy, name("limit")?, built, None)];
         let policies = vec![Policy::new(policy, store.clone(), None, limits)];
         let stores = vec![StoreConfig { name: store, memory: MemoryConfig::default() }];
-        let config = Self::new(Listen { http: None }, stores, policies, flags.to_string().as_bytes());
+        let content = Content {
+            listen: Listen { http: None, admin: None },
+            log: LogConfig::default(),
+            stores,
+            policies,
+            policies_json: file::of_single("policy", "limit", flags.options()),
+            warnings: Vec::new(),
+        };
+        let config = Self::new(content, flags.to_string().as_bytes());
         Ok(Self { from_flags: true, ..config })
     }
-}
-
-fn short_sha(text: &[u8]) -> String {
-    let digest = Sha256::digest(text);
-    let mut hex: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    hex.truncate(7);
-    hex
 }
 
 /// The options of one limit as a command line gives them, unread.
@@ -208,6 +231,20 @@ impl<'a> LimitFlags<'a> {
             align: given(self.align),
             timezone: given(self.timezone),
         }
+    }
+
+    /// What is given, by its name in a file.
+    fn options(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
+        let values = [
+            Some(self.algorithm),
+            Some(self.limit),
+            self.burst,
+            self.queue,
+            self.max_wait,
+            self.align,
+            self.timezone,
+        ];
+        OPTIONS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
     }
 }
 

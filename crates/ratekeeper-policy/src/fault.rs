@@ -45,6 +45,7 @@ pub(crate) mod code {
     // Variables of the environment.
     pub(crate) const UNSET_VARIABLE: &str = "unset-variable";
     pub(crate) const BAD_VARIABLE: &str = "bad-variable";
+    pub(crate) const QUOTED_VARIABLE: &str = "quoted-variable";
     // Fields and their types.
     pub(crate) const UNSUPPORTED_VERSION: &str = "unsupported-version";
     pub(crate) const UNKNOWN_FIELD: &str = "unknown-field";
@@ -59,6 +60,10 @@ pub(crate) mod code {
     pub(crate) const OUT_OF_RANGE: &str = "out-of-range";
     pub(crate) const BAD_ADDRESS: &str = "bad-address";
     pub(crate) const BAD_NAME: &str = "bad-name";
+    // Listeners.
+    pub(crate) const DUPLICATE_LISTENER: &str = "duplicate-listener";
+    pub(crate) const BAD_TOKEN: &str = "bad-token";
+    pub(crate) const TOKEN_REQUIRED: &str = "token-required";
     // Policies.
     pub(crate) const DUPLICATE_NAME: &str = "duplicate-name";
     pub(crate) const UNKNOWN_STORE: &str = "unknown-store";

@@ -24,24 +24,34 @@
 //! handed in, the answers come from a store.
 //!
 //! Modules: the file (`file`: tree with spans, table of fields, decoder, messages), what it means
-//! (`config`, `policy`, `key`), one limit from words (`limit`), and the calendars of time zones (`calendar`,
+//! (`config`, `listen`, `log`, `policy`, `headers`, `key`), one limit from words (`limit`), and the calendars of time zones (`calendar`,
 //! the only one that knows them).
 
 mod calendar;
 mod config;
 mod fault;
 mod file;
+mod headers;
 mod hints;
 mod key;
 mod limit;
+mod listen;
+mod log;
 mod policy;
 
 pub use calendar::{UnknownZone, ZoneCalendar};
 pub use config::{
-    Config, DEFAULT_HTTP, DEFAULT_STORE, FlagError, LimitFlags, Listen, MAX_MAX_BYTES, MAX_MAX_KEYS,
-    MIN_MAX_BYTES, MemoryConfig, OnFull, StoreConfig,
+    Config, DEFAULT_STORE, FlagError, LimitFlags, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig,
+    OnFull, StoreConfig,
 };
 pub use file::{ConfigError, ConfigErrors, MAX_DEPTH, MAX_ERRORS, MAX_FILE_BYTES, MAX_POLICIES, Severity};
+pub use headers::{Headers, XRateLimit};
 pub use hints::{is_invisible, nearest, thousands};
 pub use key::{Alternative, KeyPart, KeySpec};
+pub use listen::{
+    ADMIN_TOKEN_VARIABLE, DEFAULT_ADMIN, DEFAULT_DEADLINE, DEFAULT_HTTP, DEFAULT_MAX_CONNECTIONS, Listen,
+    Listener, MAX_DEADLINE, MAX_MAX_CONNECTIONS, MAX_TOKEN_BYTES, MIN_DEADLINE, MIN_TOKEN_BYTES, Secret, Tls,
+    TokenError, admin_token, is_loopback,
+};
+pub use log::{LogConfig, LogFormat, LogKeys, LogLevel, MAX_DENIED_PER_SECOND};
 pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};

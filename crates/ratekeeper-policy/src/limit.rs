@@ -11,8 +11,8 @@ use crate::calendar::ZoneCalendar;
 use crate::fault::{Fault, code};
 use crate::hints;
 
-pub(crate) use self::words::parse_number;
-use self::words::{limit_fault, meant_rate, range_error};
+pub(crate) use self::words::{limit_fault, parse_number};
+use self::words::{meant_rate, range_error};
 
 /// An option of a limit as it was found.
 #[derive(Clone, Copy, Default)]

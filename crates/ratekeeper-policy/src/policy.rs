@@ -4,6 +4,7 @@ use core::fmt;
 
 use ratekeeper_core::{Check, Key, MAX_KEY_BYTES, Name, NamedLimit};
 
+use crate::headers::Headers;
 use crate::hints;
 use crate::key::{self, KeySpec};
 use crate::limit::BuiltLimit;
@@ -15,6 +16,7 @@ pub struct Policy {
     store: Name,
     key: Option<KeySpec>,
     limits: Vec<PolicyLimit>,
+    headers: Headers,
 }
 
 /// A limit of a policy.
@@ -42,8 +44,12 @@ pub struct Call<'a> {
 impl Policy {
     /// A policy with at least one limit. In a file a limit without a key of its own needs the policy's; where
     /// neither is said, the caller's value is the key as it stands.
-    pub(crate) const fn new(name: Name, store: Name, key: Option<KeySpec>, limits: Vec<PolicyLimit>) -> Self {
-        Self { name, store, key, limits }
+    pub(crate) fn new(name: Name, store: Name, key: Option<KeySpec>, limits: Vec<PolicyLimit>) -> Self {
+        Self { name, store, key, limits, headers: Headers::default() }
+    }
+
+    pub(crate) fn with_headers(self, headers: Headers) -> Self {
+        Self { headers, ..self }
     }
 
     /// The name, unique in its file.
@@ -68,6 +74,12 @@ impl Policy {
     #[must_use]
     pub fn limits(&self) -> &[PolicyLimit] {
         &self.limits
+    }
+
+    /// The header fields of answers: its own, else those of `defaults`.
+    #[must_use]
+    pub const fn headers(&self) -> Headers {
+        self.headers
     }
 
     /// The questions of a request whose caller names this policy: one for each limit, in order.

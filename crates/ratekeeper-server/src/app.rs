@@ -119,7 +119,7 @@ pub(crate) fn build_stores(
 /// # Errors
 /// If a store cannot be built or an address cannot be listened on.
 pub(crate) fn run(config: Config, origin: &str, http: Option<String>) -> Result<(), Failure> {
-    let Some(address) = http.or_else(|| config.listen.http.clone()) else {
+    let Some(address) = http.or_else(|| config.listen.http.as_ref().map(|http| http.address.clone())) else {
         let message =
             format!("error: {origin} opens no listener: add `listen: {{ http: … }}`, or give `--http ADDR`");
         return Err(Failure::BadInput(message));

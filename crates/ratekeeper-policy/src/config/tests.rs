@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::Call;
+use crate::{Call, DEFAULT_ADMIN, Headers, Listener};
 use ratekeeper_core::{Algorithm, Align, Limit, Period};
 
 fn flags<'a>(limit: &'a str, algorithm: &'a str) -> LimitFlags<'a> {
@@ -36,7 +36,17 @@ fn flags_stand_for_a_file_with_one_limit() {
     assert!(config.policies[0].limits()[0].named.calendar().is_some());
     assert_eq!(config.policies[0].limits()[0].zone.as_deref(), Some("Europe/Paris"));
     assert!(config.is_from_flags());
-    assert_eq!(config.listen.http, None);
+    assert_eq!((config.listen.http.as_ref(), config.listen.admin.as_ref()), (None, None));
+    assert_eq!(config.policies[0].headers(), Headers::default());
+    assert_eq!(
+        config.policies_json(),
+        r#"[{"name":"policy","limits":[{"name":"limit","algorithm":"fixed-window","limit":"5/month","align":"calendar","timezone":"Europe/Paris"}]}]"#
+    );
+    let config = Config::single(&queue).unwrap();
+    assert_eq!(
+        config.policies_json(),
+        r#"[{"name":"policy","limits":[{"name":"limit","algorithm":"leaky-bucket","limit":"1/s","queue":10,"max_wait":"5s"}]}]"#
+    );
 }
 
 #[test]
@@ -132,7 +142,16 @@ fn errors_know_how_many_policies_and_limits_there_are() {
 #[test]
 fn a_file_without_stores_or_listeners_has_the_defaults() {
     let config = Config::parse("f", b"version: 1", &|_| None).unwrap();
-    assert_eq!(config.listen.http.as_deref(), Some("127.0.0.1:8080"));
+    assert_eq!(config.listen, Listen::default());
+    let http = config.listen.http.as_ref().unwrap();
+    assert_eq!(
+        (http.address.as_str(), http.deadline.as_millis(), http.max_connections),
+        ("127.0.0.1:8080", 50, 10_000)
+    );
+    assert_eq!((http.tls.as_ref(), http.token.as_ref()), (None, None));
+    assert_eq!(config.listen.admin.as_ref(), Some(&Listener::new(DEFAULT_ADMIN)));
+    assert_eq!(config.log, LogConfig::default());
+    assert_eq!(config.policies_json(), "[]");
     assert_eq!(config.stores.len(), 1);
     assert_eq!(config.stores[0].name.as_str(), "local");
     let memory = MemoryConfig { max_keys: 1_000_000, max_bytes: 268_435_456, on_full: OnFull::Share };
@@ -147,4 +166,6 @@ fn the_sha_tells_one_text_from_another() {
     let sha = |text: &[u8]| Config::parse("f", text, &|_| None).unwrap().source_sha().to_owned();
     assert_eq!(sha(b"version: 1"), "1a6ddd3");
     assert_ne!(sha(b"version: 1"), sha(b"version: 1\n"));
+    let whole = Config::parse("f", b"version: 1", &|_| None).unwrap().source_sha256().to_owned();
+    assert!(whole.starts_with("1a6ddd3") && whole.len() == 64, "{whole}");
 }

@@ -6,35 +6,35 @@ use ratekeeper_core::Name;
 use super::Content;
 use super::errors::Errors;
 use super::fields::{self, Place, Status};
+use super::json;
 use super::policies;
 use super::scalar::Kind;
 use super::tree::{Entry, Node, Value};
-use super::values::{is_address, parse_size, size_hint};
+use super::values::{parse_size, size_hint};
 use crate::config::{
-    DEFAULT_HTTP, DEFAULT_STORE, Listen, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig, OnFull,
-    StoreConfig,
+    DEFAULT_STORE, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig, OnFull, StoreConfig,
 };
 use crate::fault::{Fault, code};
 use crate::hints::{did_you_mean, nearest, shown, thousands};
 use crate::limit::parse_number;
 
 /// The configuration that a tree holds; None, with the reasons reported, if it holds none.
-pub(super) fn decode(root: &Node, errors: &mut Errors<'_>) -> Option<Content> {
+pub(super) fn decode(
+    root: &Node,
+    env: &dyn Fn(&str) -> Option<String>,
+    errors: &mut Errors<'_>,
+) -> Option<Content> {
     let mut decoder = Decoder { errors };
     let top = decoder.fields(root, "the configuration", &fields::TOP)?;
     decoder.version(&top);
-    let listen = match top.get("listen") {
-        Some(entry) => decoder.listen(entry),
-        None => Some(Listen { http: Some(DEFAULT_HTTP.to_owned()) }),
-    };
+    let listen = decoder.listen(&top, env);
+    let log = decoder.log(&top);
     let stores = decoder.stores(&top);
-    let default = top.get("defaults").and_then(|entry| {
-        let defaults = decoder.fields(&entry.value, "`defaults`", &fields::DEFAULTS)?;
-        decoder.store(&defaults, &stores)
-    });
-    let policies = policies::policies(&mut decoder, &top, &stores, default.as_ref());
+    let defaults = decoder.defaults(&top, &stores);
+    let policies = policies::policies(&mut decoder, &top, &stores, &defaults);
+    let policies_json = top.get("policies").map_or_else(|| "[]".to_owned(), |entry| json::of(&entry.value));
     let Stores::Known(stores) = stores else { return None };
-    Some(Content { listen: listen?, stores, policies })
+    Some(Content { listen: listen?, log: log?, stores, policies, policies_json, warnings: Vec::new() })
 }
 
 /// The stores of a file, as far as references can be checked.
@@ -214,7 +214,8 @@ impl Decoder<'_, '_> {
         Some(word)
     }
 
-    fn number(&mut self, node: &Node, name: &str, example: &str) -> Option<u64> {
+    /// A whole number.
+    pub(super) fn number(&mut self, node: &Node, name: &str, example: &str) -> Option<u64> {
         let digits = self.digits(node, name, example)?;
         parse_number(name, digits).map_err(|fault| self.report(node, fault)).ok()
     }
@@ -259,43 +260,6 @@ impl Decoder<'_, '_> {
             let fault = Fault::new(code::UNSUPPORTED_VERSION, "this version of the file is not known");
             self.report(node, fault.hint("only `version: 1`"));
         }
-    }
-
-    fn listen(&mut self, entry: &Entry) -> Option<Listen> {
-        let listen = self.fields(&entry.value, "`listen`", &fields::LISTEN)?;
-        let http = match listen.get("http") {
-            Some(entry) => Some(self.listener(&entry.value)?),
-            None => None,
-        };
-        Some(Listen { http })
-    }
-
-    fn listener(&mut self, node: &Node) -> Option<String> {
-        if let Value::Map(_) = node.value {
-            let listener = self.fields(node, "`http`", &fields::LISTENER)?;
-            if listener.lacks("address") {
-                let fault = Fault::new(code::MISSING_FIELD, "`address` is missing");
-                self.report(node, fault.hint(format!("for example `address: {DEFAULT_HTTP}`")));
-            }
-            return self.address(&listener.get("address")?.value);
-        }
-        self.address(node)
-    }
-
-    fn address(&mut self, node: &Node) -> Option<String> {
-        let text = self.word(node, "an address", &format!("`{DEFAULT_HTTP}`"))?;
-        if is_address(text) {
-            return Some(text.to_owned());
-        }
-        let fault = Fault::new(code::BAD_ADDRESS, format!("`{}` is no address to listen on", shown(text)));
-        let hint = match text.strip_prefix(':') {
-            Some(port) if port.parse::<u16>().is_ok() => {
-                format!("write `127.0.0.1:{port}`, or `0.0.0.0:{port}` for everybody")
-            }
-            _ => format!("an address or host name with a port, for example `{DEFAULT_HTTP}`"),
-        };
-        self.report(node, fault.hint(hint));
-        None
     }
 
     fn stores(&mut self, top: &Fields<'_>) -> Stores {

@@ -97,6 +97,9 @@ pub(super) struct Errors<'t> {
     lines: Vec<usize>,
     items: Vec<ConfigError>,
     more: bool,
+    warnings: Vec<ConfigError>,
+    /// What of the text is not shown.
+    hidden: Vec<Range<usize>>,
     /// Policies and limits of the file, once they have been counted.
     pub(super) counts: (Option<usize>, Option<usize>),
 }
@@ -105,7 +108,16 @@ impl<'t> Errors<'t> {
     pub(super) fn new(file: &str, text: &'t str) -> Self {
         let starts = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = core::iter::once(0).chain(starts).collect();
-        Self { file: file.to_owned(), text, lines, items: Vec::new(), more: false, counts: (None, None) }
+        Self {
+            file: file.to_owned(),
+            text,
+            lines,
+            items: Vec::new(),
+            more: false,
+            warnings: Vec::new(),
+            hidden: Vec::new(),
+            counts: (None, None),
+        }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -129,6 +141,28 @@ impl<'t> Errors<'t> {
             self.more = true;
             return;
         }
+        self.items.push(self.placed(Severity::Error, span, fault));
+    }
+
+    /// Keeps a warning, as [`Errors::add`] an error.
+    pub(super) fn warn(&mut self, span: Range<usize>, fault: Fault) {
+        if self.warnings.len() < MAX_ERRORS {
+            self.warnings.push(self.placed(Severity::Warning, span, fault));
+        }
+    }
+
+    /// The warnings in the order of their places.
+    pub(super) fn warnings(mut self) -> Vec<ConfigError> {
+        self.warnings.sort_by_key(|item| item.span.start);
+        self.warnings
+    }
+
+    /// Keeps these bytes from being shown with a mistake of the same line.
+    pub(super) fn hide(&mut self, span: Range<usize>) {
+        self.hidden.push(span);
+    }
+
+    fn placed(&self, severity: Severity, span: Range<usize>, fault: Fault) -> ConfigError {
         let start = floor_char(self.text, span.start);
         let line = self.line(start);
         let line_start = self.lines[line - 1];
@@ -142,14 +176,26 @@ impl<'t> Errors<'t> {
         let end = if seen > 0 { start + seen } else { end };
         let column = self.text[line_start..start].chars().count() + 1;
         let Fault { code, message, hint } = fault;
-        let severity = Severity::Error;
-        self.items.push(ConfigError { line, column, severity, code, message, hint, span: start..end });
+        ConfigError { line, column, severity, code, message, hint, span: start..end }
+    }
+
+    /// The text as it may be shown: places stay where they are.
+    fn shown_text(&self) -> String {
+        let mut bytes = self.text.as_bytes().to_vec();
+        let hidden = self.hidden.iter().filter_map(|span| Some((span, self.text.get(span.clone())?)));
+        for (span, text) in hidden {
+            // Quotes and the ends of lines are kept.
+            let masked =
+                text.bytes().map(|b| if matches!(b, b'\n' | b'\r' | b'"' | b'\'') { b } else { b'*' });
+            bytes.splice(span.clone(), masked);
+        }
+        String::from_utf8(bytes).unwrap_or_default()
     }
 
     pub(super) fn finish(mut self) -> ConfigErrors {
         self.items.sort_by_key(|item| item.span.start);
         let (policies, limits) = self.counts;
-        let text = Some(self.text.to_owned());
+        let text = Some(self.shown_text());
         ConfigErrors { file: self.file, items: self.items, policies, limits, text, more: self.more }
     }
 }

@@ -44,7 +44,7 @@ const fn later(name: &'static str, remedy: &'static str) -> Field {
 
 const LEAVE_OUT: &str = "leave it out for now";
 const BY_CALLER: &str = "policies are named by the caller for now";
-const ONLY_HTTP: &str = "only `http` is served for now";
+const ONLY_HTTP: &str = "only `http` and `admin` are served for now";
 const ONLY_MEMORY: &str = "only `memory` stores for now";
 const STORE_ERRORS: &str = "a memory store does not fail: leave it out for now";
 const ENFORCED: &str = "every policy enforces its limits for now";
@@ -82,8 +82,8 @@ pub(super) const TOP: Place = Place {
         built("stores"),
         built("defaults"),
         built("policies"),
+        built("log"),
         later("client_ip", "keys are named by the caller for now"),
-        later("log", LEAVE_OUT),
         later("cors", LEAVE_OUT),
     ],
     foreign: None,
@@ -91,18 +91,32 @@ pub(super) const TOP: Place = Place {
 
 pub(super) const LISTEN: Place = Place {
     name: "`listen`",
-    fields: &[built("http"), later("grpc", ONLY_HTTP), later("resp", ONLY_HTTP), later("admin", ONLY_HTTP)],
+    fields: &[built("http"), built("admin"), later("grpc", ONLY_HTTP), later("resp", ONLY_HTTP)],
     foreign: None,
 };
 
 pub(super) const LISTENER: Place = Place {
     name: "a listener",
-    fields: &[
-        built("address"),
-        later("deadline", LEAVE_OUT),
-        later("tls", LEAVE_OUT),
-        later("max_connections", LEAVE_OUT),
-    ],
+    fields: &[built("address"), built("deadline"), built("tls"), built("max_connections")],
+    foreign: Some(Foreign {
+        words: &["token"],
+        field: "token",
+        remedy: "it belongs to `admin`: `http` is open to whoever reaches it",
+    }),
+};
+
+pub(super) const ADMIN: Place = Place {
+    name: "`admin`",
+    fields: &[built("address"), built("deadline"), built("tls"), built("max_connections"), built("token")],
+    foreign: None,
+};
+
+pub(super) const TLS: Place =
+    Place { name: "`tls`", fields: &[built("cert"), built("key"), built("client_ca")], foreign: None };
+
+pub(super) const LOG: Place = Place {
+    name: "`log`",
+    fields: &[built("format"), built("level"), built("keys"), built("denied_per_second")],
     foreign: None,
 };
 
@@ -119,8 +133,8 @@ pub(super) const DEFAULTS: Place = Place {
     name: "`defaults`",
     fields: &[
         built("store"),
+        built("headers"),
         later("on_store_error", STORE_ERRORS),
-        later("headers", LEAVE_OUT),
         later("ratelimit_dialect", LEAVE_OUT),
         later("retry_jitter", LEAVE_OUT),
     ],
@@ -135,6 +149,7 @@ pub(super) const POLICY: Place = Place {
         built("limits"),
         built("store"),
         built("mode"),
+        built("headers"),
         later("match", BY_CALLER),
         later("action", ENFORCED),
         later("group", BY_CALLER),
@@ -145,7 +160,6 @@ pub(super) const POLICY: Place = Place {
         later("overrides", "every key has the policy's limits for now"),
         later("sharing", ONLY_MEMORY),
         later("on_store_error", STORE_ERRORS),
-        later("headers", LEAVE_OUT),
         later("ratelimit_dialect", LEAVE_OUT),
         later("retry_jitter", LEAVE_OUT),
     ],

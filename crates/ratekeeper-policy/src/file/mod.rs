@@ -2,8 +2,12 @@
 //! `fields`), with every mistake collected (`errors`) and shown at its place (`render`).
 
 mod decode;
+mod defaults;
 mod errors;
 mod fields;
+mod json;
+mod listen;
+mod log;
 mod policies;
 mod render;
 mod scalar;
@@ -12,11 +16,14 @@ mod values;
 mod variables;
 
 pub use errors::{ConfigError, ConfigErrors, MAX_ERRORS, Severity};
+pub(crate) use json::of_single;
 pub use policies::MAX_POLICIES;
 pub use tree::MAX_DEPTH;
 
-use crate::config::{Listen, StoreConfig};
+use crate::config::StoreConfig;
 use crate::fault::{Fault, code};
+use crate::listen::Listen;
+use crate::log::LogConfig;
 use crate::policy::Policy;
 use errors::Errors;
 
@@ -26,8 +33,13 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 /// What a file says.
 pub(crate) struct Content {
     pub(crate) listen: Listen,
+    pub(crate) log: LogConfig,
     pub(crate) stores: Vec<StoreConfig>,
     pub(crate) policies: Vec<Policy>,
+    /// The policies as they are written, as a JSON list.
+    pub(crate) policies_json: String,
+    /// What can be used, but is hardly meant so.
+    pub(crate) warnings: Vec<ConfigError>,
 }
 
 /// Reads a file whole, or says all that is wrong with it.
@@ -59,10 +71,10 @@ pub(crate) fn parse(
     }
     let content = tree::parse(text, env, &mut errors).and_then(|root| {
         errors.counts = policies::counts(&root);
-        decode::decode(&root, &mut errors)
+        decode::decode(&root, env, &mut errors)
     });
     match content {
-        Some(content) if errors.is_empty() => Ok(content),
+        Some(content) if errors.is_empty() => Ok(Content { warnings: errors.warnings(), ..content }),
         _ => Err(errors.finish()),
     }
 }

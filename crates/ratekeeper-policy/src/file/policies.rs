@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use ratekeeper_core::{MAX_LIMITS, Name};
 
 use super::decode::{Decoder, Fields, Stores};
+use super::defaults::Defaults;
 use super::fields;
 use super::scalar::Kind;
 use super::tree::{Entry, Node, Value};
@@ -26,7 +27,7 @@ pub(super) fn policies(
     decoder: &mut Decoder<'_, '_>,
     top: &Fields<'_>,
     stores: &Stores,
-    default: Option<&Name>,
+    defaults: &Defaults,
 ) -> Vec<Policy> {
     let Some(entry) = top.get("policies") else { return Vec::new() };
     let example = || POLICY_EXAMPLE.to_owned();
@@ -34,14 +35,7 @@ pub(super) fn policies(
     if let Some(extra) = items.get(MAX_POLICIES) {
         decoder.report(extra, Fault::new(code::TOO_MANY_POLICIES, "a file has at most 10,000 policies"));
     }
-    let mut reader = Reader {
-        decoder,
-        stores,
-        default,
-        default_unclear: top.get("defaults").is_some() && default.is_none(),
-        zones: Zones::default(),
-        names: HashMap::new(),
-    };
+    let mut reader = Reader { decoder, stores, defaults, zones: Zones::default(), names: HashMap::new() };
     items.iter().take(MAX_POLICIES).filter_map(|item| reader.policy(item)).collect()
 }
 
@@ -60,9 +54,7 @@ pub(super) fn counts(root: &Node) -> (Option<usize>, Option<usize>) {
 struct Reader<'r, 'e, 't> {
     decoder: &'r mut Decoder<'e, 't>,
     stores: &'r Stores,
-    default: Option<&'r Name>,
-    /// `defaults` is there without a store that can be used: it may be the store's fault.
-    default_unclear: bool,
+    defaults: &'r Defaults,
     zones: Zones,
     /// Policies so far, and where their names are.
     names: HashMap<Name, usize>,
@@ -87,6 +79,7 @@ impl Reader<'_, '_, '_> {
         if let Some(entry) = policy.get("mode") {
             self.mode(&entry.value);
         }
+        let headers = policy.get("headers").map(|entry| self.decoder.headers(&entry.value));
         let limits = self.limits(&policy);
         let keyed = !policy.lacks("key");
         let keyless = limits.iter().flatten().any(|limit| limit.as_ref().is_some_and(|l| l.key.is_none()));
@@ -95,12 +88,13 @@ impl Reader<'_, '_, '_> {
             self.decoder.report(node, fault.hint(format!("{KEY_EXAMPLE}; `[global]` counts all together")));
         }
         let key = all_or_none(key)?;
+        let headers = all_or_none(headers)?.unwrap_or(self.defaults.headers);
         let (name, store) = (name?, store?);
         let limits = limits?.into_iter().collect::<Option<Vec<Draft>>>()?;
         let limits =
             limits.into_iter().map(|draft| PolicyLimit::new(&name, draft.name, draft.built, draft.key));
         let limits = limits.collect();
-        Some(Policy::new(name, store, key, limits))
+        Some(Policy::new(name, store, key, limits).with_headers(headers))
     }
 
     fn policy_name(&mut self, policy: &Fields<'_>) -> Option<Name> {
@@ -124,14 +118,14 @@ impl Reader<'_, '_, '_> {
         if !policy.lacks("store") {
             return self.decoder.store(policy, self.stores);
         }
-        if let Some(default) = self.default {
+        if let Some(default) = &self.defaults.store {
             return Some(default.clone());
         }
         let Stores::Known(stores) = self.stores else { return None };
         if let [only] = stores.as_slice() {
             return Some(only.name.clone());
         }
-        if !self.default_unclear {
+        if !self.defaults.store_unclear {
             let message = format!("the policy names no store, and there are {}", stores.len());
             let fault = Fault::new(code::STORE_REQUIRED, message);
             let first = stores.first().map_or("", |store| store.name.as_str());
@@ -361,7 +355,7 @@ impl Reader<'_, '_, '_> {
 }
 
 /// Something that may be absent but not wrong.
-fn all_or_none<T>(given: Option<Option<T>>) -> Option<Option<T>> {
+pub(super) fn all_or_none<T>(given: Option<Option<T>>) -> Option<Option<T>> {
     match given {
         Some(Some(good)) => Some(Some(good)),
         Some(None) => None,

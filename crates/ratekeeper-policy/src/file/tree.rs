@@ -15,6 +15,10 @@ use crate::hints;
 /// Deepest nesting: the format needs 8, and readers of the tree recurse.
 pub const MAX_DEPTH: usize = 32;
 
+/// Fields whose values are not shown with the mistakes of their lines, wherever they are written and however
+/// they are misspelt.
+const SECRETS: [&str; 2] = ["token", "password"];
+
 /// A value and its place.
 #[derive(Debug)]
 pub(super) struct Node {
@@ -193,6 +197,19 @@ impl Builder<'_, '_> {
     fn scalar(&mut self, text: &str, plain: bool, at: Range<usize>) {
         // Keys are names of fields: variables are for values.
         let is_key = matches!(self.open.last(), Some(Open::Map { key: None, .. }));
+        // The name of a variable is no secret; its default is.
+        let is_variable = text.starts_with("${") && text.ends_with('}') && !text.contains(":-");
+        if self.is_secret() && !is_variable {
+            self.errors.hide(at.clone());
+        }
+        if !plain
+            && !is_key
+            && let Some(name) = variables::first(text)
+        {
+            let message = format!("`${{{name}}}` in quotes is not expanded");
+            let fault = Fault::new(code::QUOTED_VARIABLE, message);
+            self.errors.warn(at.clone(), fault.hint("leave out the quotes, on a line of its own"));
+        }
         let expanded = if plain && !is_key && text.contains("${") {
             variables::expand(text, self.env)
         } else {
@@ -206,6 +223,12 @@ impl Builder<'_, '_> {
             }
         };
         self.complete(Node { span: at, value });
+    }
+
+    /// Whether the value of a field comes next that nobody should see.
+    fn is_secret(&self) -> bool {
+        let Some(Open::Map { key: Some(Key(Some((key, _)))), .. }) = self.open.last() else { return false };
+        hints::nearest(key, SECRETS).is_some()
     }
 
     /// Puts a finished node where it belongs.

@@ -1,29 +1,8 @@
-//! Addresses and sizes as the file writes them.
-
-use core::net::SocketAddr;
+//! Sizes as the file writes them.
 
 use crate::config::{GIB, KIB, MIB};
 use crate::hints::shown;
 use crate::limit::parse_number;
-
-/// An address with a port, or a host name with one. Port 0 is any free port.
-pub(super) fn is_address(text: &str) -> bool {
-    if text.parse::<SocketAddr>().is_ok() {
-        return true;
-    }
-    let Some((host, port)) = text.rsplit_once(':') else { return false };
-    let label = |label: &str| {
-        let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-        (1..=63).contains(&label.len())
-            && label.bytes().all(good)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    // A last label of digits only is an address that could not be read, not a name (RFC 3696, 2).
-    let named = host.rsplit('.').next().is_some_and(|last| last.bytes().any(|b| !b.is_ascii_digit()));
-    let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    host.len() <= 253 && host.split('.').all(label) && named && digits && port.parse::<u16>().is_ok()
-}
 
 const SIZES: [(&str, u64); 4] = [("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("B", 1)];
 

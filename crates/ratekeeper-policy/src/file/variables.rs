@@ -21,6 +21,15 @@ pub(super) fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result
     Ok(out)
 }
 
+/// The first variable of a text, by its name.
+pub(super) fn first(text: &str) -> Option<&str> {
+    text.split("${").skip(1).find_map(|rest| {
+        let (variable, _) = rest.split_once('}')?;
+        let name = variable.split_once(":-").map_or(variable, |(name, _)| name);
+        is_name(name).then_some(name)
+    })
+}
+
 fn value(variable: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, Fault> {
     let (name, default) = match variable.split_once(":-") {
         Some((name, default)) => (name, Some(default)),

@@ -64,7 +64,7 @@ pub(crate) fn parse_number(field: &str, text: &str) -> Result<u64, Fault> {
 }
 
 /// Core's words for a mistake, with a code and a remedy.
-pub(super) fn limit_fault(error: LimitError) -> Fault {
+pub(crate) fn limit_fault(error: LimitError) -> Fault {
     use LimitError as E;
     let code = match error {
         E::BurstNotTaken | E::QueueNotTaken | E::AlignNotTaken => code::OPTION_NOT_TAKEN,

@@ -1,6 +1,10 @@
 //! Faults that other limiters had in their configuration, and what happens to them here.
 
-use ratekeeper_policy::{Call, OnFull};
+use std::time::Duration;
+
+use ratekeeper_policy::{
+    Call, Headers, Listen, Listener, LogConfig, LogFormat, LogKeys, LogLevel, OnFull, Secret, Tls, XRateLimit,
+};
 
 use crate::{codes, limits, parse};
 
@@ -140,17 +144,14 @@ fn every_field_of_a_later_version_says_so_where_it_stands() {
         assert_eq!(&file[item.span.clone()], name);
         assert!(item.hint.is_some(), "{name}");
     };
-    for name in ["client_ip", "log", "cors"] {
+    for name in ["client_ip", "cors"] {
         later(&format!("version: 1\n{name}: {{}}\n"), name);
     }
-    for name in ["grpc", "resp", "admin"] {
+    for name in ["grpc", "resp"] {
         later(&format!("version: 1\nlisten: {{ {name}: 127.0.0.1:1 }}\n"), name);
     }
-    for name in ["deadline", "tls", "max_connections"] {
-        later(&format!("version: 1\nlisten: {{ http: {{ address: 127.0.0.1:1, {name}: 1 }} }}\n"), name);
-    }
     later("version: 1\nstores: { a: { redis: {} } }\n", "redis");
-    for name in ["on_store_error", "headers", "ratelimit_dialect", "retry_jitter"] {
+    for name in ["on_store_error", "ratelimit_dialect", "retry_jitter"] {
         later(&format!("version: 1\ndefaults: {{ {name}: x }}\n"), name);
     }
     for name in [
@@ -164,7 +165,6 @@ fn every_field_of_a_later_version_says_so_where_it_stands() {
         "overrides",
         "sharing",
         "on_store_error",
-        "headers",
         "ratelimit_dialect",
         "retry_jitter",
     ] {
@@ -176,16 +176,24 @@ fn every_field_of_a_later_version_says_so_where_it_stands() {
 fn every_field_of_this_version_is_read() {
     let file = "
 version: 1
-listen: { http: { address: \"[::1]:0\" } }
+listen:
+  http:
+    address: \"[::1]:0\"
+    deadline: 1500us
+    max_connections: 1000000
+    tls: { cert: tls/server.pem, key: \"/etc/x y\", client_ca: ca.pem }
+  admin: { address: 0.0.0.0:9090, deadline: 60s, tls: { cert: a, key: b }, max_connections: 1, token: 0123456789abcdef }
+log: { format: json, level: debug, keys: off, denied_per_second: 0 }
 stores:
   small: { memory: { max_keys: 1, max_bytes: 4KiB, on_full: deny } }
   large: { memory: { max_keys: 1000000000, max_bytes: 1024GiB, on_full: share } }
-defaults: { store: small }
+defaults: { store: small, headers: [x-ratelimit] }
 policies:
   - name: all
     key: [header:x-user, ip]
     store: large
     mode: enforce
+    headers: [ratelimit, x-ratelimit-delta, retry-after]
     limits:
       - { name: queue, algorithm: leaky-bucket, limit: 1/s, queue: 10, max_wait: 5s }
       - { name: bucket, algorithm: token-bucket, limit: 10/s, burst: 20, key: [[header:x-tenant, ip], global] }
@@ -195,7 +203,30 @@ policies:
     limits: [{ name: a, algorithm: fixed-window, limit: 1/minute, align: first-request }]
 ";
     let config = parse(file).unwrap();
-    assert_eq!(config.listen.http.as_deref(), Some("[::1]:0"));
+    let tls = |cert: &str, key: &str, client_ca: Option<&str>| {
+        Some(Tls { cert: cert.to_owned(), key: key.to_owned(), client_ca: client_ca.map(str::to_owned) })
+    };
+    let http = Listener {
+        deadline: Duration::from_micros(1_500),
+        max_connections: 1_000_000,
+        tls: tls("tls/server.pem", "/etc/x y", Some("ca.pem")),
+        ..Listener::new("[::1]:0")
+    };
+    let admin = Listener {
+        deadline: Duration::from_secs(60),
+        tls: tls("a", "b", None),
+        max_connections: 1,
+        token: Some(Secret::token("0123456789abcdef").unwrap()),
+        ..Listener::new("0.0.0.0:9090")
+    };
+    assert_eq!(config.listen, Listen { http: Some(http), admin: Some(admin) });
+    let log = LogConfig {
+        format: LogFormat::Json,
+        level: LogLevel::Debug,
+        keys: LogKeys::Off,
+        denied_per_second: 0,
+    };
+    assert_eq!(config.log, log);
     assert_eq!(config.stores[0].memory.on_full, OnFull::Deny);
     assert_eq!(config.stores[1].memory.max_bytes, 1 << 40);
     let all = config.policy("all").unwrap();
@@ -204,6 +235,10 @@ policies:
         ("large", "small")
     );
     assert_eq!(all.limits().len(), 3);
+    let headers = Headers { ratelimit: true, retry_after: true, x_ratelimit: XRateLimit::Delta };
+    assert_eq!(all.headers(), headers);
+    let headers = Headers { ratelimit: false, retry_after: false, x_ratelimit: XRateLimit::Unix };
+    assert_eq!(config.policy("default").unwrap().headers(), headers);
     let call = Call { key: Some("u"), keys: &[("bucket", "t")], cost: 1 };
     assert_eq!(all.checks(&call).unwrap().len(), 3);
 }

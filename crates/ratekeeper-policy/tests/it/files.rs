@@ -230,7 +230,7 @@ fn variables_come_from_the_environment_that_is_handed_in() {
         _ => None,
     };
     let config = Config::parse("f", text, &env).unwrap();
-    assert_eq!(config.listen.http.as_deref(), Some("127.0.0.1:1"));
+    assert_eq!(config.listen.http.unwrap().address, "127.0.0.1:1");
     assert_eq!(config.stores[0].memory.max_keys, 77);
     let env = |_: &str| Some("\u{1b}[31m".to_owned());
     let said = Config::parse("f", text, &env).expect_err("no number").render();

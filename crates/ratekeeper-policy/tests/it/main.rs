@@ -2,8 +2,10 @@
 
 mod behaviours;
 mod files;
+mod listeners;
 mod mistakes;
 mod properties;
+mod sample;
 mod traces;
 
 use ratekeeper_policy::{Config, ConfigErrors};

@@ -7,10 +7,13 @@ use ratekeeper_policy::{Config, LimitFlags};
 const GOOD: &str = "version: 1 # comment
 listen:
   http: ${ADDRESS:-127.0.0.1:8080}
+  admin: { address: 0.0.0.0:9090, deadline: 50ms, tls: { cert: a.pem, key: a.key }, token: \"0123456789abcdef\" }
+log: { format: json, level: warn, keys: off, denied_per_second: 10 }
 stores: { local: { memory: { max_keys: 1000000, max_bytes: 256MiB, on_full: share } } }
-defaults: { store: local }
+defaults: { store: local, headers: [ratelimit, x-ratelimit] }
 policies:
   - name: api
+    headers: []
     key: [header:x-api-key, [header:x-tenant, ip], \"global\"]
     limits:
       - { name: burst, algorithm: token-bucket, limit: 10/s, burst: 20 }
@@ -78,6 +81,12 @@ fn check(bytes: &[u8]) {
     for item in &errors.items {
         assert!(said.contains(&format!("--> f:{}:{}\n", item.line, item.column)), "{said}");
     }
+}
+
+#[test]
+fn the_good_file_is_good() {
+    let read = Config::parse("f", GOOD.as_bytes(), &|_| None);
+    assert!(read.is_ok(), "{}", read.expect_err("a mistake"));
 }
 
 proptest! {
