@@ -116,10 +116,10 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    const fn no_room(limit: &Limit, at: &Moment, cost: u64) -> Self {
+    fn no_room(limit: &Limit, at: &Moment, cost: u64) -> Self {
         Self {
             limit: *limit,
-            state: State::FRESH,
+            state: algorithm::fresh_view(limit, at),
             now: at.now.get(),
             cost,
             log_wait: 0,
@@ -173,6 +173,21 @@ impl Verdict {
                 self.cost,
             ))),
         }
+    }
+
+    /// The least time after which more than [`remaining`](Self::remaining) requests of cost 1 could have been
+    /// admitted since this decision: a microsecond earlier none of their patterns gets more, and at it some
+    /// pattern does. Never zero.
+    ///
+    /// On a refusal it is at most `retry_after`, but for a queue with `max_wait` that refuses a cost above 1:
+    /// in one large request more units can find a place than in many small ones, each of which waits for its
+    /// own start.
+    #[must_use]
+    pub fn more_after(&self) -> Duration {
+        if self.outcome == Outcome::NoRoom {
+            return NO_ROOM_RETRY;
+        }
+        Duration::from_micros(algorithm::more_after(&self.limit, self.state, self.now))
     }
 
     /// The time after which the key cannot be told from a fresh one, if nothing else happens.
@@ -241,6 +256,7 @@ impl fmt::Debug for Verdict {
             .field("reason", &self.reason())
             .field("remaining", &self.remaining())
             .field("retry_after", &self.retry_after())
+            .field("more_after", &self.more_after())
             .field("reset_after", &self.reset_after())
             .field("delay", &self.delay())
             .field("cost", &self.cost)
@@ -281,7 +297,7 @@ pub enum Step {
 
 impl Evaluation {
     /// A refusal for want of a place in the store.
-    pub const fn no_room(limit: &Limit, at: &Moment, cost: u64) -> Self {
+    pub fn no_room(limit: &Limit, at: &Moment, cost: u64) -> Self {
         Self { verdict: Verdict::no_room(limit, at, cost), next: State::FRESH, healed: false }
     }
 

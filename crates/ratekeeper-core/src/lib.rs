@@ -23,8 +23,8 @@
 //! `ratekeeper` crate.
 //!
 //! Modules: [`Limit`] and its grammar (`limit`), instants and clocks (`time`), keys (`key`), the five
-//! arithmetics (`algorithm`), one answer and the fold over several (`decision`), what a store promises
-//! (`store`).
+//! arithmetics (`algorithm`), one answer and the fold over several (`decision`), what it says in HTTP fields
+//! (`headers`), what a store promises (`store`).
 
 #![no_std]
 extern crate alloc;
@@ -32,6 +32,7 @@ extern crate alloc;
 mod algorithm;
 mod convert;
 mod decision;
+mod headers;
 mod key;
 mod limit;
 mod refused;
@@ -43,6 +44,10 @@ pub use algorithm::{Algorithm, Moment, State, Token, UnknownAlgorithm};
 pub use decision::{
     Ask, Decision, Evaluation, NO_ROOM_RETRY, Reason, Source, StateRef, Step, Verdict, decide_all,
     decide_one, evaluate,
+};
+pub use headers::{
+    LimitItem, MAX_FIELD_INTEGER, Quota, XRateLimit, policy_field, retry_after_seconds, write_decimal,
+    write_limit_field,
 };
 pub use key::{Key, MAX_KEY_BYTES, Part};
 pub use limit::{

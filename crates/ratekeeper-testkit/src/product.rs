@@ -87,6 +87,7 @@ pub fn answer(verdict: &Verdict) -> Answer {
         reason: verdict.reason().map(reason),
         remaining: verdict.remaining(),
         retry_after_us: verdict.retry_after().map(us),
+        more_after_us: us(verdict.more_after()),
         reset_after_us: us(verdict.reset_after()),
         delay_us: us(verdict.delay()),
     }
@@ -101,6 +102,7 @@ pub fn group_answer(decision: &Decision, parts: &[(usize, String)]) -> GroupAnsw
         reason: decision.reason.map(reason),
         remaining: decision.remaining,
         retry_after_us: decision.retry_after.map(us),
+        more_after_us: decision.limits().get(decision.binding).map_or(0, |verdict| us(verdict.more_after())),
         reset_after_us: us(decision.reset_after),
         delay_us: us(decision.delay),
     };

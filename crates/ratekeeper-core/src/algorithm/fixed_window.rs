@@ -119,7 +119,8 @@ pub(crate) fn remaining(limit: &Limit, view: State) -> u64 {
     limit.capacity().saturating_sub(Counted::from(view).count)
 }
 
-/// One tick before the end the count is unchanged, so the wait is the rest of the window.
+/// One tick before the end the count is unchanged, so the wait is the rest of the window. So is that for more
+/// than remains: what is taken now fills this window, and one that begins with a request begins now.
 pub(crate) fn retry_after(view: State, now: u64) -> u64 {
     Counted::from(view).end().saturating_sub(now)
 }

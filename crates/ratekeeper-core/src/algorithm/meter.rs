@@ -75,8 +75,8 @@ impl Limit {
         self.parts as u64
     }
 
-    /// n T. Products fit: n is at most the capacity, whose span is at most 366 days, and n × numerator
-    /// is below 10^18.
+    /// n T. Products fit: n is at most the capacity, whose span is at most 366 days, and one unit more, which
+    /// takes as long at most; and n × numerator is below 2 × 10^18.
     #[inline(always)]
     pub(super) const fn units(&self, n: u64) -> Exact {
         if n == 1 {
@@ -147,6 +147,12 @@ pub(crate) fn remaining(limit: &Limit, view: State, now: u64) -> u64 {
 pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u64 {
     let end = base(view, now).plus(limit.units(cost), limit.q());
     end.minus(limit.span(), limit.q()).ceil().saturating_sub(now)
+}
+
+/// All that remains is taken now, and the wait is that of one unit more: a bucket fills no faster for being
+/// left alone.
+pub(crate) fn more_after(limit: &Limit, view: State, now: u64) -> u64 {
+    retry_after(limit, view, now, remaining(limit, view, now) + 1)
 }
 
 pub(crate) fn reset_after(view: State, now: u64) -> u64 {

@@ -3,7 +3,7 @@
 //! Six names, five arithmetics: `token-bucket`, `gcra` and `leaky-bucket` without a queue are the same
 //! [`meter`]. Every arithmetic is a handful of pure functions over two words of [`State`] (the log: over a
 //! ring of entries) with the same names: `view` (what the state means now, healed), `admit`, `remaining`,
-//! `retry_after`, `reset_after`, `refund`, `credit`, `idle_at`.
+//! `retry_after`, `more_after`, `reset_after`, `refund`, `credit`, `idle_at`.
 //!
 //! To add an algorithm: write such a module, add the variant here and follow the compiler.
 
@@ -231,6 +231,14 @@ pub(crate) fn view(limit: &Limit, state: State, at: &Moment) -> View {
     }
 }
 
+/// What a look at a key without state sees.
+pub(crate) fn fresh_view(limit: &Limit, at: &Moment) -> State {
+    match limit.rule() {
+        Rule::Log => sliding_window_log::Log::new().summary(limit, at.us()),
+        _ => view(limit, State::FRESH, at).state,
+    }
+}
+
 /// The state after an admission of `cost` ≥ 1 within the capacity, or `None` if the rule refuses it.
 #[inline(always)]
 pub(crate) fn admit(limit: &Limit, view: State, now: u64, cost: u64) -> Option<State> {
@@ -275,6 +283,18 @@ pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u6
         Rule::Fixed => fixed_window::retry_after(view, now),
         Rule::Counter => sliding_window_counter::retry_after(limit, view, now, cost),
         Rule::Log => 0,
+    }
+}
+
+/// The least wait after which more than `remaining` requests of cost 1 could have been admitted, however they
+/// are spread over it.
+pub(crate) fn more_after(limit: &Limit, view: State, now: u64) -> u64 {
+    match limit.rule() {
+        Rule::Meter => meter::more_after(limit, view, now),
+        Rule::Queue => queue::more_after(limit, view, now),
+        Rule::Fixed => fixed_window::retry_after(view, now),
+        Rule::Counter => sliding_window_counter::more_after(limit, view, now),
+        Rule::Log => sliding_window_log::more_after(view),
     }
 }
 

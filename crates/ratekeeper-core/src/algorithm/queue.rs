@@ -42,6 +42,18 @@ pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u6
     for_room.max(for_wait)
 }
 
+/// All that remains is taken now, one by one; the next finds room when a unit has drained, and a start soon
+/// enough when what was taken is short enough.
+pub(crate) fn more_after(limit: &Limit, view: State, now: u64) -> u64 {
+    let taken = remaining(limit, view, now);
+    let for_room = super::meter::retry_after(limit, view, now, taken + 1);
+    if limit.max_wait_us == u64::MAX {
+        return for_room;
+    }
+    let line = wait(limit, view, now).plus(limit.units(taken), limit.q());
+    for_room.max(line.minus(Exact::whole(limit.max_wait_us), limit.q()).ceil())
+}
+
 /// The start of the slot that ends at `end` and was reserved by `cost`.
 fn start(limit: &Limit, end: State, cost: u64) -> Exact {
     Exact::from(end).minus(limit.units(cost), limit.q())

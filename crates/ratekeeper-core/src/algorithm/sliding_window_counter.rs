@@ -112,10 +112,13 @@ pub(crate) fn remaining(limit: &Limit, view: State, now: u64) -> u64 {
     room(limit, Counts::from(view), now)
 }
 
+pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u64 {
+    wait_for(limit, Counts::from(view), now, cost)
+}
+
 /// In this window the previous count must fade to N − c − n; if this window alone is too full, its own count
 /// must fade in the next one.
-pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u64 {
-    let counts = Counts::from(view);
+fn wait_for(limit: &Limit, counts: Counts, now: u64, cost: u64) -> u64 {
     let (width, capacity) = (limit.window_us(), limit.capacity());
     let admitted_at = if counts.current + cost <= capacity {
         let may_stay = capacity - counts.current - cost;
@@ -125,6 +128,15 @@ pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u6
         counts.start + 2 * width - mul_div(capacity - cost, width, counts.current).0.min(width)
     };
     admitted_at.saturating_sub(now)
+}
+
+/// All that remains is taken now, and the wait is that of one unit more. Nothing comes sooner: in this window
+/// a unit taken early hinders no later one, and in the next what was taken here counts as less than it was.
+/// So leaving the room unused and waiting until all fits at once can take longer, by up to a window.
+pub(crate) fn more_after(limit: &Limit, view: State, now: u64) -> u64 {
+    let mut counts = Counts::from(view);
+    counts.current += room(limit, counts, now);
+    wait_for(limit, counts, now, 1)
 }
 
 pub(crate) fn reset_after(limit: &Limit, view: State, now: u64) -> u64 {

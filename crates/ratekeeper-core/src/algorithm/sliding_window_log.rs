@@ -7,7 +7,7 @@
 use alloc::collections::VecDeque;
 
 use super::{Moment, State, Token};
-use crate::limit::Limit;
+use crate::limit::{Limit, MAX_LOG_AMOUNT, MAX_WINDOW_US};
 use crate::time::Micros;
 
 /// The admitted requests of one key, oldest first, each with the running total of costs: the live sum is a
@@ -27,6 +27,13 @@ pub struct Log {
 struct Entry {
     at: u64,
     total: u64,
+}
+
+impl Entry {
+    /// Until it has left the window. One ahead of now counts as if it were made now.
+    fn wait(self, limit: &Limit, now: u64) -> u64 {
+        self.at.min(now) + limit.window_us() - now
+    }
 }
 
 /// Bytes of one entry, for stores that bound the memory of logs.
@@ -109,13 +116,21 @@ impl Log {
         let first = self.first_live(limit, now);
         let newest = self.entries.back().filter(|_| first < self.entries.len());
         let used = self.total() - self.total_before(first);
-        summary_of(used, newest.map_or(0, |e| e.at))
+        let more = match self.entries.get(first) {
+            // Without a live entry all that remains is taken now, and stays for a window.
+            None => limit.window_us(),
+            Some(oldest) if used <= limit.capacity() => oldest.wait(limit, now),
+            // The limit was lowered: the end of the oldest entry need not be enough.
+            Some(_) => self.retry_after(limit, now, 1),
+        };
+        summary_of(used, more, newest.map_or(0, |e| e.at))
     }
 
     /// What a look sees after an admission of `cost`, or `None` if the rule refuses it.
     pub(crate) fn admits(&self, limit: &Limit, view: State, at: &Moment, cost: u64) -> Option<State> {
-        let used = view.words[0] + cost;
-        (used <= limit.capacity()).then(|| summary_of(used, self.time_of_next(at)))
+        let used = used(view) + cost;
+        // The oldest entry stays the oldest; if there was none, the wait is that of the new one.
+        (used <= limit.capacity()).then(|| summary_of(used, more_after(view), self.time_of_next(at)))
     }
 
     /// Whether an entry lies ahead of `now`.
@@ -129,7 +144,7 @@ impl Log {
         let base = self.total_before(first);
         let needed = (self.total() - base + cost).saturating_sub(limit.capacity());
         let index = self.entries.partition_point(|e| e.total < base + needed);
-        self.entries.get(index).map_or(0, |e| e.at.min(now) + limit.window_us() - now)
+        self.entries.get(index).map_or(0, |e| e.wait(limit, now))
     }
 
     /// Cuts entries from the future to `now`, if the clock may step back.
@@ -209,17 +224,32 @@ impl Log {
     }
 }
 
-/// The words that stand for a log in a verdict: units in use, and the instant of the newest live entry.
-const fn summary_of(used: u64, newest: u64) -> State {
-    State { words: [used, newest] }
+/// Units in use take the low bits of their word: N is at most 100,000, and whatever is more says the same.
+const USED_BITS: u32 = 19;
+const MAX_USED: u64 = (1 << USED_BITS) - 1;
+const _: () = assert!(MAX_LOG_AMOUNT < MAX_USED && MAX_WINDOW_US >> (u64::BITS - USED_BITS) == 0);
+
+/// The words that stand for a log in a verdict, which is small and cannot ask the entries later: units in use
+/// and the wait until more than the rest could be used, which is at most a window; the instant of the newest
+/// live entry.
+fn summary_of(used: u64, more_after: u64, newest: u64) -> State {
+    State { words: [used.min(MAX_USED) | more_after << USED_BITS, newest] }
+}
+
+const fn used(view: State) -> u64 {
+    view.words[0] & MAX_USED
+}
+
+pub(crate) const fn more_after(view: State) -> u64 {
+    view.words[0] >> USED_BITS
 }
 
 pub(crate) fn remaining(limit: &Limit, view: State) -> u64 {
-    limit.capacity().saturating_sub(view.words[0])
+    limit.capacity().saturating_sub(used(view))
 }
 
 /// An entry ahead of now counts as if it were made now.
 pub(crate) fn reset_after(limit: &Limit, view: State, now: u64) -> u64 {
-    let [used, newest] = view.words;
-    if used == 0 { 0 } else { (newest.min(now) + limit.window_us()).saturating_sub(now) }
+    let [_, newest] = view.words;
+    if used(view) == 0 { 0 } else { (newest.min(now) + limit.window_us()).saturating_sub(now) }
 }

@@ -6,6 +6,8 @@
 mod agreement;
 mod bounds;
 mod groups;
+mod headers;
 mod purity;
 mod range;
+mod spending;
 mod subject;

@@ -89,6 +89,19 @@ impl Core {
         }
     }
 
+    /// Decided the long way, as one of several limits would be; and the short way, which must say the same.
+    pub(crate) fn decide(&mut self, t_us: u64, cost: u64) -> Verdict {
+        let short = self.short_way(t_us, cost, Ask::Acquire);
+        let evaluation = self.evaluate(t_us, cost, Ask::Acquire);
+        let step = decide_all([&evaluation], Ask::Acquire);
+        let verdict = self.write(t_us, &evaluation, step);
+        if let Some((state, short)) = short {
+            assert_eq!((answer(&short), short.token()), (answer(&verdict), verdict.token()));
+            assert_eq!(state, self.state, "both leave the same state");
+        }
+        verdict
+    }
+
     fn give_back(&mut self, t_us: u64, token: &Token) {
         if self.is_log() {
             self.log.refund(token);
@@ -114,16 +127,8 @@ impl Core {
 impl Subject for Core {
     type Receipt = Token;
 
-    /// Decided the long way, as one of several limits would be; and the short way, which must say the same.
     fn acquire(&mut self, t_us: u64, cost: u64) -> (Answer, Option<Token>) {
-        let short = self.short_way(t_us, cost, Ask::Acquire);
-        let evaluation = self.evaluate(t_us, cost, Ask::Acquire);
-        let step = decide_all([&evaluation], Ask::Acquire);
-        let verdict = self.write(t_us, &evaluation, step);
-        if let Some((state, short)) = short {
-            assert_eq!((answer(&short), short.token()), (answer(&verdict), verdict.token()));
-            assert_eq!(state, self.state, "both leave the same state");
-        }
+        let verdict = self.decide(t_us, cost);
         (answer(&verdict), verdict.token())
     }
 

@@ -3,6 +3,9 @@
 //!
 //! A fault that no test catches, or whose place has moved, ends the run with 1.
 
+#[path = "mutants/numbers.rs"]
+mod numbers;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -317,6 +320,11 @@ const MUTANTS: &[Mutant] = &[
     },
 ];
 
+/// All of them: faults of decisions, and faults of the numbers that go with one.
+fn all() -> impl Iterator<Item = &'static Mutant> {
+    MUTANTS.iter().chain(numbers::MUTANTS)
+}
+
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     match run(&wanted) {
@@ -343,7 +351,7 @@ fn run(wanted: &[String]) -> io::Result<bool> {
         }
     }
     let mut all_caught = true;
-    let chosen = || MUTANTS.iter().filter(|m| wanted.is_empty() || wanted.iter().any(|w| w == m.name));
+    let chosen = || all().filter(|m| wanted.is_empty() || wanted.iter().any(|w| w == m.name));
     for (number, mutant) in chosen().enumerate() {
         writeln!(io::stderr(), "{} of {}: {} ...", number + 1, chosen().count(), mutant.name)?;
         let file = copy.join(mutant.file);
@@ -425,7 +433,7 @@ mod tests {
     #[test]
     fn every_mutant_still_has_its_place() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for mutant in MUTANTS {
+        for mutant in all() {
             let text = std::fs::read_to_string(root.join(mutant.file)).unwrap();
             assert_eq!(text.matches(mutant.good).count(), 1, "{} in {}", mutant.name, mutant.file);
         }
@@ -433,9 +441,9 @@ mod tests {
 
     #[test]
     fn mutants_have_names_of_their_own() {
-        let mut names: Vec<&str> = MUTANTS.iter().map(|m| m.name).collect();
+        let mut names: Vec<&str> = all().map(|m| m.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), MUTANTS.len());
+        assert_eq!(names.len(), all().count());
     }
 }

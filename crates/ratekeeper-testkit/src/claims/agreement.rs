@@ -7,7 +7,7 @@ use crate::oracle::{Admitted, Reason, Rule, Subject, history};
 /// How many units are taken one by one to count what remains.
 const COUNTED_MAX: u64 = 64;
 
-/// P1: decision, reason and all four numbers are those of the reference, to the tick.
+/// P1: decision, reason and all five numbers are those of the reference, to the tick.
 ///
 /// # Errors
 /// The first answer that differs.
@@ -65,7 +65,7 @@ pub fn agrees_with_history<S: Subject>(
 }
 
 /// P2: a refused check is refused a tick before `retry_after` and passes at it; `remaining` checks of one
-/// unit pass and no more; at `reset_after` the key answers like a fresh one, and a tick before it does not.
+/// unit pass and no more, and after them one more at `more_after` and not a tick before; at `reset_after` the key answers like a fresh one, and a tick before it does not.
 ///
 /// # Errors
 /// The first number that is too large or too small.
@@ -98,8 +98,16 @@ pub fn fields_are_minimal<S: Subject + Clone>(
                 return wrong(format!("{cost} is refused after its wait"));
             }
         }
-        if let Some(what) = miscounted(rule, &subject, t_us, answer.remaining) {
-            return wrong(what);
+        let emptied = match emptied(rule, &subject, t_us, answer.remaining) {
+            Ok(emptied) => emptied,
+            Err(what) => return wrong(what),
+        };
+        let more_at = t_us + answer.more_after_us;
+        if answer.more_after_us == 0 || passes(&emptied, more_at - 1, 1) {
+            return wrong("more than remains can be taken a tick before more_after".to_owned());
+        }
+        if more_at <= horizon_us(rule) && !passes(&emptied, more_at, 1) {
+            return wrong("nothing more can be taken at more_after".to_owned());
         }
         let reset_at = t_us + answer.reset_after_us;
         let like_fresh = |t_us: u64| {
@@ -123,26 +131,26 @@ fn heal<S: Subject + Clone>(subject: &mut S, rule: &Rule, t_us: u64) {
     }
 }
 
-fn miscounted<S: Subject + Clone>(rule: &Rule, subject: &S, t_us: u64, remaining: u64) -> Option<String> {
+/// What is left of the subject once all that remains is taken, which must be just that much.
+fn emptied<S: Subject + Clone>(rule: &Rule, subject: &S, t_us: u64, remaining: u64) -> Result<S, String> {
     let mut taker = subject.clone();
     if remaining <= COUNTED_MAX {
         for taken in 0..remaining {
             if !taker.acquire(t_us, 1).0.allowed {
-                return Some(format!("only {taken} of {remaining} remaining units can be taken"));
+                return Err(format!("only {taken} of {remaining} remaining units can be taken"));
             }
         }
     } else if matches!(rule, Rule::Queue { max_wait_us: Some(_), .. }) {
         // One large check waits for its own start only: all but the last are taken at once, then that one.
         taker = subject.clone();
         if !taker.acquire(t_us, remaining - 1).0.allowed || !taker.acquire(t_us, 1).0.allowed {
-            return Some(format!("the remaining {remaining} units cannot be taken"));
+            return Err(format!("the remaining {remaining} units cannot be taken"));
         }
     } else if !taker.acquire(t_us, remaining).0.allowed {
-        return Some(format!("the remaining {remaining} units cannot be taken at once"));
+        return Err(format!("the remaining {remaining} units cannot be taken at once"));
     }
-    taker
-        .acquire(t_us, 1)
-        .0
-        .allowed
-        .then(|| format!("after the remaining {remaining} units one more is taken"))
+    if passes(&taker, t_us, 1) {
+        return Err(format!("after the remaining {remaining} units one more is taken"));
+    }
+    Ok(taker)
 }

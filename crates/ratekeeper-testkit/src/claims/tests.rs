@@ -5,7 +5,7 @@ use proptest::strategy::Strategy;
 use super::*;
 use crate::generate::{
     anything, cases, clock_steps, forward, group_cases, only_checks, queues, refunds, rules, small_rules,
-    small_steps, without_clock_steps,
+    small_steps, tiny_rules, without_clock_steps,
 };
 use crate::oracle::{Align, Answer, Ask, Group, GroupAnswer, GroupSubject, GroupToken, Reference, Token};
 use crate::property::sample;
@@ -21,6 +21,10 @@ enum Fault {
     RemainingTooMany,
     /// One unit less is said to remain.
     RemainingTooFew,
+    /// More than remains is said to be had a tick early.
+    MoreTooEarly,
+    /// More than remains is said to be had a tick late.
+    MoreTooLate,
     /// The reset is told a tick early.
     ResetTooEarly,
     /// The start is told a tick early.
@@ -74,6 +78,8 @@ impl Faulty {
             Fault::WaitTooLong if limited => answer.retry_after_us = answer.retry_after_us.map(|us| us + 1),
             Fault::RemainingTooMany => answer.remaining += 1,
             Fault::RemainingTooFew => answer.remaining = answer.remaining.saturating_sub(1),
+            Fault::MoreTooEarly => answer.more_after_us -= 1,
+            Fault::MoreTooLate => answer.more_after_us += 1,
             Fault::ResetTooEarly => answer.reset_after_us = answer.reset_after_us.saturating_sub(1),
             Fault::DelayTooShort => answer.delay_us = answer.delay_us.saturating_sub(1),
             _ => {}
@@ -156,6 +162,8 @@ fn every_fault_is_a_difference_from_the_reference() {
         Fault::WaitTooLong,
         Fault::RemainingTooMany,
         Fault::RemainingTooFew,
+        Fault::MoreTooEarly,
+        Fault::MoreTooLate,
         Fault::ResetTooEarly,
         Fault::DelayTooShort,
         Fault::RefusalsCount,
@@ -190,6 +198,8 @@ fn numbers_that_are_wrong_are_not_minimal() {
         Fault::WaitTooLong,
         Fault::RemainingTooMany,
         Fault::RemainingTooFew,
+        Fault::MoreTooEarly,
+        Fault::MoreTooLate,
         Fault::ResetTooEarly,
         Fault::RefusalsCount,
     ] {
@@ -197,6 +207,28 @@ fn numbers_that_are_wrong_are_not_minimal() {
             fields_are_minimal(rule, &subject, start, moves)
         };
         assert!(catches(fault, small_rules(), without_clock_steps, minimal), "{fault:?}");
+    }
+}
+
+#[test]
+fn numbers_that_are_wrong_are_refuted_by_some_way_to_spend() {
+    for fault in [
+        Fault::WaitTooShort,
+        Fault::WaitTooLong,
+        Fault::RemainingTooMany,
+        Fault::RemainingTooFew,
+        Fault::MoreTooEarly,
+        Fault::MoreTooLate,
+        Fault::ResetTooEarly,
+    ] {
+        assert!(catches(fault, tiny_rules(), without_clock_steps, no_spending_gets_more), "{fault:?}");
+    }
+    let holds = |seed| {
+        let (rule, start, moves) = sample(&cases(tiny_rules(), without_clock_steps()), seed);
+        no_spending_gets_more(&rule, Reference::new(rule.clone(), true), start, &moves)
+    };
+    for seed in 0..400 {
+        assert_eq!(holds(seed), Ok(()));
     }
 }
 

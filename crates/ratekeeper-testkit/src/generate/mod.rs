@@ -20,7 +20,9 @@ pub use moves::{
     retry_probes, saturation, small_steps, without_clock_steps,
 };
 pub use play::{Played, horizon_us, play};
-pub use rules::{MAX_INSTANT_US, cases, large_rules, nasty_rules, queues, rules, small_rules, start_us};
+pub use rules::{
+    MAX_INSTANT_US, cases, large_rules, nasty_rules, queues, rules, small_rules, start_us, tiny_rules,
+};
 pub use step::{Op, Run, Step};
 
 /// One step of a trace, in the words of a limit.

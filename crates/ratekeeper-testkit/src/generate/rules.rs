@@ -38,6 +38,11 @@ pub fn small_rules() -> BoxedStrategy<Rule> {
     every_kind(1..=8, (1_u64..=40).boxed())
 }
 
+/// Limits of so few units and ticks that every way to spend them can be tried.
+pub fn tiny_rules() -> BoxedStrategy<Rule> {
+    every_kind(1..=4, (1_u64..=10).boxed())
+}
+
 /// Limits as people write them: windows of seconds and minutes, longer than the guard.
 pub fn large_rules() -> BoxedStrategy<Rule> {
     let window = prop_oneof![Just(1_000_000_u64), Just(1_500_000), Just(10_000_000), Just(60_000_000)];

@@ -29,7 +29,8 @@ pub struct Share {
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupAnswer {
-    /// The least `remaining`, the greatest `reset_after_us`, the longest wait of the refusing limits.
+    /// The least `remaining`, the greatest `reset_after_us`, the longest wait of the refusing limits, the
+    /// `more_after_us` of the limit that binds.
     pub headline: Answer,
     /// The limit that binds: refusing, the one with the longest wait (one that can never let it pass: the
     /// first such); allowed, the one with the least `remaining`. Ties: the first asked.
@@ -86,6 +87,7 @@ impl Group {
             }
             let after = state.peek(now_us, 0);
             share.answer.remaining = after.remaining;
+            share.answer.more_after_us = after.more_after_us;
             share.answer.reset_after_us = after.reset_after_us;
         }
         let token = (!tokens.is_empty()).then_some(GroupToken(tokens));
@@ -191,6 +193,7 @@ fn summed(each: Vec<Share>) -> GroupAnswer {
         reason: binding.answer.reason,
         remaining: each.iter().map(|share| share.answer.remaining).min().unwrap_or(0),
         retry_after_us: binding.answer.retry_after_us,
+        more_after_us: binding.answer.more_after_us,
         reset_after_us: each.iter().map(|share| share.answer.reset_after_us).max().unwrap_or(0),
         delay_us: if allowed { each.iter().map(|share| share.answer.delay_us).max().unwrap_or(0) } else { 0 },
     };

@@ -1,7 +1,7 @@
 //! What a limiter must answer, by two ways that do not know each other.
 //!
-//! [`Reference`] keeps a state and follows the decision rules; it finds `remaining`, `retry_after` and
-//! `reset_after` by *trying*: it asks the rule about later ticks and further requests until the answer
+//! [`Reference`] keeps a state and follows the decision rules; it finds `remaining`, `retry_after`,
+//! `more_after` and `reset_after` by *trying*: it asks the rule about later ticks and further requests until the answer
 //! changes. [`history`] keeps no state at all: it decides from the list of what was admitted. [`theorem`]
 //! holds the bounds that no traffic may pass. [`Group`] decides several limits together.
 //!
@@ -42,6 +42,8 @@ pub struct Answer {
     pub remaining: u64,
     /// 0 when allowed; else the least wait after which the same check is admitted; `None`: never.
     pub retry_after_us: Option<u64>,
+    /// The least time after which more than `remaining` checks of cost 1 could have been admitted since this one.
+    pub more_after_us: u64,
     /// The least time after which the key cannot be told from a fresh one.
     pub reset_after_us: u64,
     /// How long an admitted request waits for its start, rounded up; 0 for all but queues.

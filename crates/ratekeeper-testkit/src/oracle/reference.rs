@@ -9,6 +9,9 @@ use super::{Answer, Engine, Place, Reason, Rule, Subject, Tick, Token, Units};
 
 /// Up to this capacity `remaining` is counted out one by one, and a fresh key is compared cost by cost.
 const SMALL_CAPACITY: u64 = 32;
+/// The wait for the end of the last period of a written-out calendar, which has none. A trace never gets there;
+/// who looks ahead may.
+const ENDLESS_US: u64 = 1 << 61;
 
 /// What a limiter of one key must answer.
 ///
@@ -91,8 +94,8 @@ impl Reference {
             return (answer, None);
         }
         let token = self.commit(now_us, cost);
-        let after = self.peek(now_us, 0);
-        (Answer { remaining: after.remaining, reset_after_us: after.reset_after_us, ..answer }, Some(token))
+        let Answer { remaining, more_after_us, reset_after_us, .. } = self.peek(now_us, 0);
+        (Answer { remaining, more_after_us, reset_after_us, ..answer }, Some(token))
     }
 
     /// What [`acquire`](Self::acquire) would answer, with the numbers of now; writes nothing.
@@ -106,11 +109,13 @@ impl Reference {
         } else {
             healed.state.engine_mut().read_at(now);
         }
+        let remaining = healed.remaining(now);
         let numbers = Answer {
             allowed: true,
             reason: None,
-            remaining: healed.remaining(now),
+            remaining,
             retry_after_us: Some(0),
+            more_after_us: healed.more_after(now, remaining),
             reset_after_us: healed.reset_after(now),
             delay_us: 0,
         };
@@ -196,6 +201,15 @@ impl Reference {
 
     fn retry_after(&self, now: Tick, cost: u64) -> u64 {
         least(|d| self.admits(now + Tick::from(d), cost).is_some())
+    }
+
+    /// Who takes all that remains at once hinders nobody later; `claims::no_spending_gets_more` tries the rest.
+    fn more_after(&self, now: Tick, remaining: u64) -> u64 {
+        let mut taken = self.state.clone();
+        if remaining > 0 {
+            taken.engine_mut().commit(now, remaining.into());
+        }
+        least(|d| d >= ENDLESS_US || taken.engine().admits(now + Tick::from(d), 1).is_some())
     }
 
     fn reset_after(&self, now: Tick) -> u64 {

@@ -117,12 +117,13 @@ fn numbers_near_every_bound_are_answered() {
     });
 }
 
-fn answer(allowed: bool, remaining: u64, retry: u64, reset: u64, delay: u64) -> Answer {
+fn answer(allowed: bool, remaining: u64, retry: u64, more: u64, reset: u64, delay: u64) -> Answer {
     Answer {
         allowed,
         reason: (!allowed).then_some(Reason::Limited),
         remaining,
         retry_after_us: Some(retry),
+        more_after_us: more,
         reset_after_us: reset,
         delay_us: delay,
     }
@@ -138,55 +139,55 @@ fn a_few_rows_by_hand() {
         (
             meter(3, 10, 3),
             &[
-                (0, 3, answer(true, 0, 0, 10, 0)),
-                (1, 1, answer(false, 0, 3, 9, 0)),
-                (4, 1, answer(true, 0, 0, 10, 0)),
+                (0, 3, answer(true, 0, 0, 4, 10, 0)),
+                (1, 1, answer(false, 0, 3, 3, 9, 0)),
+                (4, 1, answer(true, 0, 0, 3, 10, 0)),
             ],
         ),
         // p = 4 of 4 at 9; at 13 they weigh 4 × 7/10: 2.8 and 1 fit, at 12 3.2 and 1 do not.
         (
             counter(4, 10),
             &[
-                (9, 4, answer(true, 0, 0, 11, 0)),
-                (12, 1, answer(false, 0, 1, 8, 0)),
-                (13, 1, answer(true, 0, 0, 17, 0)),
+                (9, 4, answer(true, 0, 0, 4, 11, 0)),
+                (12, 1, answer(false, 0, 1, 1, 8, 0)),
+                (13, 1, answer(true, 0, 0, 2, 17, 0)),
             ],
         ),
         // The entry of 2 dies at 10, that of 1 at 15.
         (
             log(3, 10),
             &[
-                (0, 2, answer(true, 1, 0, 10, 0)),
-                (5, 1, answer(true, 0, 0, 10, 0)),
-                (9, 3, answer(false, 0, 6, 6, 0)),
+                (0, 2, answer(true, 1, 0, 10, 10, 0)),
+                (5, 1, answer(true, 0, 0, 5, 10, 0)),
+                (9, 3, answer(false, 0, 6, 1, 6, 0)),
             ],
         ),
         // The window opens at 3 and ends at 13.
         (
             Rule::Fixed { amount: 2, window_us: 10, align: Align::FirstRequest },
             &[
-                (3, 1, answer(true, 1, 0, 10, 0)),
-                (12, 2, answer(false, 1, 1, 1, 0)),
-                (13, 2, answer(true, 0, 0, 10, 0)),
+                (3, 1, answer(true, 1, 0, 10, 10, 0)),
+                (12, 2, answer(false, 1, 1, 1, 1, 0)),
+                (13, 2, answer(true, 0, 0, 10, 10, 0)),
             ],
         ),
         // T = 5: starts at 0, 5, 10; a fourth must wait until one of two places is free.
         (
             queue(2, 10, 2, None),
             &[
-                (0, 1, answer(true, 2, 0, 5, 0)),
-                (0, 1, answer(true, 1, 0, 10, 5)),
-                (0, 1, answer(true, 0, 0, 15, 10)),
-                (0, 1, answer(false, 0, 5, 15, 0)),
+                (0, 1, answer(true, 2, 0, 5, 5, 0)),
+                (0, 1, answer(true, 1, 0, 5, 10, 5)),
+                (0, 1, answer(true, 0, 0, 5, 15, 10)),
+                (0, 1, answer(false, 0, 5, 5, 15, 0)),
             ],
         ),
         // The same, but nobody waits for longer than 7: the third would start after 10.
         (
             queue(2, 10, 2, Some(7)),
             &[
-                (0, 2, answer(true, 0, 0, 10, 0)),
-                (1, 1, answer(false, 0, 2, 9, 0)),
-                (3, 1, answer(true, 0, 0, 12, 7)),
+                (0, 2, answer(true, 0, 0, 3, 10, 0)),
+                (1, 1, answer(false, 0, 2, 2, 9, 0)),
+                (3, 1, answer(true, 0, 0, 5, 12, 7)),
             ],
         ),
     ];
