@@ -10,6 +10,7 @@ use std::process::ExitCode;
 mod app;
 mod cli;
 mod input;
+mod telemetry;
 mod transport;
 
 fn main() -> ExitCode {

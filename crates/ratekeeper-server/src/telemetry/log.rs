@@ -1,0 +1,339 @@
+//! Lines about a server on stderr. Their fields are API: `docs/logs.md` has the list.
+//!
+//! One event is one line, whatever the texts in it contain. Nothing is written about a request that is simply
+//! let in; refusals are written up to so many a second for each policy, and the next line says how many were
+//! not. No line is a reason to wait: a thread of its own writes them, and what it cannot keep up with is
+//! dropped and counted too.
+
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ratekeeper_core::{Check, Clock, Decision, Key, Micros, Name, Part};
+
+use super::secret::Secret;
+use super::{Listener, Protocol};
+use line::Line;
+use queue::Queue;
+use sampler::Sampler;
+
+mod line;
+mod queue;
+mod sampler;
+
+/// What a line looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Format {
+    /// `TIME LEVEL EVENT name=value …`
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// How much a line matters; less is not written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Level {
+    /// What admitted requests are told.
+    Debug,
+    /// What is as it should be, refusals among it.
+    #[default]
+    Info,
+    /// What works, but not as it was meant.
+    Warn,
+    /// What did not work.
+    Error,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How a key is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Keys {
+    /// By 16 hexadecimal digits that are the same for the same key as long as the process lives.
+    #[default]
+    Hash,
+    /// As it is, escaped.
+    Plain,
+    /// Not at all.
+    Off,
+}
+
+/// What the configuration says of lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LogSettings {
+    /// What a line looks like.
+    pub(crate) format: Format,
+    /// The least level that is written.
+    pub(crate) level: Level,
+    /// How keys are shown.
+    pub(crate) keys: Keys,
+    /// How many refusals of a policy, and how many delays, are written in a second.
+    pub(crate) denied_per_second: u32,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { format: Format::Text, level: Level::Info, keys: Keys::Hash, denied_per_second: 10 }
+    }
+}
+
+/// Writes lines. Clones write to the same place.
+#[derive(Clone)]
+pub(crate) struct Log {
+    settings: LogSettings,
+    clock: Arc<dyn Clock>,
+    secret: Arc<Secret>,
+    queue: Arc<Queue>,
+    /// Events that found no place in the queue, since one that did.
+    dropped: Arc<AtomicU64>,
+}
+
+/// A policy's share of the lines: one for each policy of a configuration.
+#[derive(Debug)]
+pub(crate) struct PolicyLog {
+    name: Name,
+    denied: Sampler,
+    delayed: Sampler,
+}
+
+impl PolicyLog {
+    /// For the policy of this name.
+    pub(crate) fn new(name: &Name) -> Self {
+        Self { name: name.clone(), denied: Sampler::default(), delayed: Sampler::default() }
+    }
+}
+
+/// A decision and what was asked.
+pub(crate) struct Decided<'a> {
+    /// The limits that decided together, in the order of the decision's.
+    pub(crate) checks: &'a [Check<'a>],
+    /// The answer.
+    pub(crate) decision: &'a Decision,
+    /// The policy's mode.
+    pub(crate) mode: &'static str,
+    /// How the question came.
+    pub(crate) request: Request<'a>,
+}
+
+/// How a question came. The texts are a stranger's and are escaped.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// Over which wire.
+    pub(crate) protocol: Protocol,
+    /// The method of the request that is limited.
+    pub(crate) method: Option<&'a str>,
+    /// Its path, without the query: that is where secrets are.
+    pub(crate) path: Option<&'a str>,
+    /// The trace it belongs to.
+    pub(crate) trace_id: Option<&'a str>,
+}
+
+/// What happens to the server itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event<'a> {
+    /// A configuration is at work from the start.
+    Config(Loaded<'a>),
+    /// A listener is open.
+    Listen {
+        /// Which.
+        listener: Listener,
+        /// Where.
+        address: &'a str,
+    },
+    /// Another configuration is at work.
+    Reload(Loaded<'a>),
+    /// Another configuration was refused; the one before stays at work.
+    ReloadFailed {
+        /// Why.
+        message: &'a str,
+    },
+    /// The server is about to end.
+    Drain,
+}
+
+/// A configuration that was loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loaded<'a> {
+    /// What people call it.
+    pub(crate) file: &'a str,
+    /// Its version.
+    pub(crate) sha: &'a str,
+    /// How many policies it has.
+    pub(crate) policies: usize,
+}
+
+impl Event<'_> {
+    const fn name(&self) -> (&'static str, Level) {
+        match self {
+            Self::Config(_) => ("config", Level::Info),
+            Self::Listen { .. } => ("listen", Level::Info),
+            Self::Reload(_) => ("reload", Level::Info),
+            Self::ReloadFailed { .. } => ("reload_failed", Level::Error),
+            Self::Drain => ("drain", Level::Info),
+        }
+    }
+}
+
+impl Log {
+    /// Writes to stderr, its instants being those of `clock`.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn new(settings: LogSettings, clock: Arc<dyn Clock>, secret: Arc<Secret>) -> io::Result<Self> {
+        Self::to(Box::new(io::stderr()), settings, clock, secret)
+    }
+
+    /// The same, to anywhere.
+    fn to(
+        sink: Box<dyn Write + Send>,
+        settings: LogSettings,
+        clock: Arc<dyn Clock>,
+        secret: Arc<Secret>,
+    ) -> io::Result<Self> {
+        let queue = Arc::new(Queue::start(sink)?);
+        Ok(Self { settings, clock, secret, queue, dropped: Arc::default() })
+    }
+
+    /// The same place under other settings.
+    pub(crate) fn with(&self, settings: LogSettings) -> Self {
+        Self { settings, ..self.clone() }
+    }
+
+    /// Writes a decision, if it is one that is written: a refusal, or at level `debug` a delay.
+    #[inline]
+    pub(crate) fn decided(&self, policy: &PolicyLog, decided: &Decided<'_>) {
+        let decision = decided.decision;
+        if !decision.allowed {
+            self.sample(&policy.denied, Level::Info, |log, now| log.line_of(now, "denied", policy, decided));
+        } else if !decision.delay.is_zero() {
+            self.sample(&policy.delayed, Level::Debug, |log, now| {
+                log.line_of(now, "delayed", policy, decided)
+            });
+        }
+    }
+
+    /// Writes what happens to the server.
+    pub(crate) fn event(&self, event: &Event<'_>) {
+        let (name, level) = event.name();
+        if level < self.settings.level {
+            return;
+        }
+        let mut line = Line::start(self.settings.format, self.clock.now(), level, name);
+        match *event {
+            Event::Config(loaded) | Event::Reload(loaded) => {
+                line.text("file", loaded.file);
+                line.text("sha", loaded.sha);
+                line.number("policies", u64::try_from(loaded.policies).unwrap_or(u64::MAX));
+            }
+            Event::Listen { listener, address } => {
+                line.text("listener", listener.name());
+                line.text("address", address);
+            }
+            Event::ReloadFailed { message } => line.text("message", message),
+            Event::Drain => {}
+        }
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        if !self.queue.push(line.end(dropped)) {
+            self.dropped.fetch_add(dropped.saturating_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until all that was written is out, but not longer than `patience`: whoever should read it may
+    /// have stopped to.
+    pub(crate) fn flush(&self, patience: Duration) {
+        self.queue.flush(patience);
+    }
+
+    #[cold]
+    fn sample(&self, sampler: &Sampler, level: Level, line: impl FnOnce(&Self, Micros) -> Line) {
+        if level < self.settings.level {
+            return;
+        }
+        let now = self.clock.now();
+        let Some(dropped) = sampler.take(now, self.settings.denied_per_second) else { return };
+        if !self.queue.push(line(self, now).end(dropped)) {
+            sampler.give_back(dropped);
+        }
+    }
+
+    fn line_of(&self, now: Micros, event: &'static str, policy: &PolicyLog, decided: &Decided<'_>) -> Line {
+        let Decided { checks, decision, mode, request } = decided;
+        let level = if decision.allowed { Level::Debug } else { Level::Info };
+        let mut line = Line::start(self.settings.format, now, level, event);
+        line.text("policy", policy.name.as_str());
+        if let Some(check) = checks.get(decision.binding) {
+            line.text("limit", check.limit.name().as_str());
+            match self.settings.keys {
+                Keys::Hash => line.text("key", &hashed(&self.secret, &check.key)),
+                Keys::Plain => line.text("key", &String::from_utf8_lossy(&plain(&check.key))),
+                Keys::Off => {}
+            }
+            line.number("cost", check.cost);
+        }
+        line.number("remaining", decision.remaining);
+        if decision.allowed {
+            line.number("delay_ms", millis(decision.delay));
+        } else if let Some(wait) = decision.retry_after {
+            line.number("retry_after_ms", millis(wait));
+        }
+        if let Some(reason) = decision.reason {
+            line.text("reason", reason.name());
+        }
+        line.text("mode", mode);
+        line.text("source", decision.source.name());
+        line.text("protocol", request.protocol.name());
+        for (name, value) in
+            [("method", request.method), ("path", request.path), ("trace_id", request.trace_id)]
+        {
+            if let Some(value) = value {
+                line.text(name, value);
+            }
+        }
+        line
+    }
+}
+
+/// Whole milliseconds, rounded up as in answers: a line and an answer show the same number.
+fn millis(wait: Duration) -> u64 {
+    u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// A key as callers write it: `ALTERNATIVE=VALUE`, without what is empty.
+fn plain(key: &Key<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (i, part) in key.parts().iter().enumerate() {
+        let text = match part {
+            Part::Bytes(text) => text.to_vec(),
+            Part::Number(number) => number.to_string().into_bytes(),
+            Part::Address(IpAddr::V4(address)) => address.to_string().into_bytes(),
+            Part::Address(IpAddr::V6(address)) => address.to_string().into_bytes(),
+        };
+        if !bytes.is_empty() && !text.is_empty() {
+            bytes.push(if i == 1 { b'=' } else { b',' });
+        }
+        bytes.extend(text);
+    }
+    bytes
+}
+
+/// The first 16 hexadecimal digits of the key's digest. Who lists all addresses cannot look one up without the
+/// secret, and nobody keeps that.
+fn hashed(secret: &Secret, key: &Key<'_>) -> String {
+    let digest = secret.digest(&[b"key", &plain(key)]);
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;
