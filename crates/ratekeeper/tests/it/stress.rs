@@ -70,6 +70,31 @@ fn what_threads_are_admitted_on_one_key_obeys_the_theorems() {
 }
 
 #[test]
+fn what_threads_are_admitted_in_batches_and_one_by_one_obeys_the_theorems() {
+    // The hot key again and again, among others.
+    const KEYS: [u64; 16] = [0, 1, 0, 0, 2, 0, 3, 0, 0, 4, 0, 0, 5, 0, 0, 6];
+    for (limit, rule) in rules() {
+        let limiter = KeyedLimiter::new(limit);
+        let tokens = together(|thread| {
+            let (mut verdicts, mut tokens) = (Vec::new(), Vec::new());
+            for _ in 0..10_000 {
+                verdicts.clear();
+                if thread % 2 == 0 {
+                    limiter.try_acquire_batch(KEYS, &mut verdicts);
+                } else {
+                    verdicts.extend(KEYS.map(|key| limiter.try_acquire(key)));
+                }
+                let hot = KEYS.iter().zip(&verdicts).filter(|(key, _)| **key == 0);
+                tokens.extend(hot.filter_map(|(_, verdict)| verdict.token()));
+            }
+            tokens
+        });
+        assert!(tokens.len() > 50, "{limit:?}");
+        theorem::check(&rule, &in_order(tokens)).unwrap_or_else(|error| panic!("{limit:?}: {error}"));
+    }
+}
+
+#[test]
 fn what_threads_are_admitted_on_two_limits_obeys_both_and_is_charged_in_both() {
     let user = Limit::per(40, millis(4)).burst(10);
     let global = Limit::per(60, millis(5)).algorithm(Algorithm::FixedWindow);

@@ -32,20 +32,17 @@ struct WordSlot {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<WordBucket>() == 128);
 
-impl WordBucket {
-    /// Asks memory for both cache lines, without waiting for them.
-    #[inline(always)]
-    pub(super) fn touch(&self) {
-        black_box(self.slots[0].tag.load(Ordering::Relaxed));
-        black_box(self.slots[WORD_SLOTS - 1].tag.load(Ordering::Relaxed));
-    }
-}
-
 impl Bucket for WordBucket {
     type Slots<'b> = WordSlots<'b>;
 
     fn empty() -> Self {
         Self { lock: Mutex::new(()), slots: Default::default() }
+    }
+
+    #[inline(always)]
+    fn touch(&self) {
+        black_box(self.slots[0].tag.load(Ordering::Relaxed));
+        black_box(self.slots[WORD_SLOTS - 1].tag.load(Ordering::Relaxed));
     }
 
     #[inline(always)]
@@ -126,6 +123,11 @@ impl Bucket for LogBucket {
 
     fn empty() -> Self {
         Self { slots: Mutex::new(Default::default()) }
+    }
+
+    fn touch(&self) {
+        #[cfg(not(loom))]
+        black_box(self.slots.is_poisoned());
     }
 
     fn lock(&self) -> LogSlots<'_> {

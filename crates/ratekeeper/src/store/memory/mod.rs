@@ -7,6 +7,7 @@
 //!   it is linearizable also for several keys and several stores.
 //! - Keys are kept as fingerprints under a random seed; strangers cannot choose where theirs fall.
 
+mod batch;
 mod buckets;
 mod builder;
 mod logs;
@@ -35,6 +36,8 @@ use self::table::{Array, Bucket, NO_SHAPE, Shape, Slots, Spilled, Table};
 use crate::clock::StoreClock;
 use crate::sync::Mutex;
 
+pub(crate) use self::batch::CHUNK;
+pub use self::batch::Question;
 pub use self::builder::{MemoryStoreBuilder, OnFull};
 pub(crate) use self::query::Query;
 pub(crate) use self::table::Hash;
@@ -175,14 +178,32 @@ impl Inner {
         if query.is_log() || query.up_to {
             return decide_general(query, ask);
         }
-        let bucket = self.words.first(self.words.first_index(query.hash));
-        bucket.touch();
-        // A clock that never steps back may be read while the bucket is on its way: state that has become newer
-        // meanwhile is taken as it is. One that does must be read under the lock, or what it heals was not ill.
-        let early = if self.clock.heals() { None } else { Some(self.clock.now()) };
-        let mut slots = bucket.lock();
+        self.touch([query.hash]);
+        // The clock is read while the bucket is on its way.
+        self.decide_one_at(query, ask, self.reading_ahead(), || {})
+    }
+
+    /// The same with a [reading](Inner::reading_ahead) that was made before, of a key whose bucket was touched.
+    /// `read_again` is called if the clock was read again for this decision: by what it wrote, the reading that
+    /// was made before is of the past.
+    #[inline(always)]
+    pub(crate) fn decide_one_at(
+        &self,
+        query: &Query<'_>,
+        ask: Ask,
+        early: Option<Micros>,
+        read_again: impl FnOnce(),
+    ) -> Verdict {
+        if query.is_log() || query.up_to {
+            let verdict = decide_general(query, ask);
+            read_again();
+            return verdict;
+        }
+        let mut slots = self.words.first(self.words.first_index(query.hash)).lock();
         let Some(slot) = slots.find_exact(query.hash, query.shape) else {
-            return self.decide_elsewhere(query, ask, early, slots);
+            let verdict = self.decide_elsewhere(query, ask, early, slots);
+            read_again();
+            return verdict;
         };
         let at = self.moment(query, early.unwrap_or_else(|| self.clock.now()));
         let (write, verdict) = decide_one(query.limit, slots.state(slot), &at, query.cost, ask);
@@ -359,17 +380,22 @@ impl MemoryStore {
     }
 
     fn query<'q>(&'q self, check: &Check<'q>) -> Result<Query<'q>, StoreError> {
+        let shape = self.inner.prepare(check.limit.limit()).ok_or(StoreError::TooManyShapes)?;
+        Ok(self.query_of(check, shape))
+    }
+
+    fn query_of<'q>(&'q self, check: &Check<'q>, shape: Shape) -> Query<'q> {
         let named: &'q NamedLimit = check.limit;
-        Ok(Query {
+        Query {
             store: &self.inner,
             limit: named.limit(),
-            shape: self.inner.prepare(named.limit()).ok_or(StoreError::TooManyShapes)?,
+            shape,
             id: named.id(),
             hash: self.inner.hash(named.id(), &check.key),
             cost: check.cost,
             up_to: false,
             calendar: named.calendar(),
-        })
+        }
     }
 
     /// Bytes that are reserved for entries of fixed size. Logs come on top, at most `max_bytes`, and with the

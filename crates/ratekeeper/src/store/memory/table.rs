@@ -188,6 +188,8 @@ pub(super) trait Bucket: Sized {
         Self: 'b;
 
     fn empty() -> Self;
+    /// Asks memory for the bucket, without waiting for it and without locking.
+    fn touch(&self);
     fn lock(&self) -> Self::Slots<'_>;
     fn try_lock(&self) -> Option<Self::Slots<'_>>;
 }
