@@ -21,6 +21,7 @@ pub(crate) const GOVERNOR_FAST: &str = "governor, String, foldhash";
 pub(crate) const GOVERNOR_NUMBER: &str = "governor, u64 (its default)";
 pub(crate) const GOVERNOR_DIRECT: &str = "governor, no key";
 pub(crate) const RATEKEEPER_TEXT: &str = "ratekeeper, &str";
+pub(crate) const RATEKEEPER_BATCH: &str = "ratekeeper, &str, 16 at a time";
 pub(crate) const RATEKEEPER_NUMBER: &str = "ratekeeper, u64";
 pub(crate) const RATEKEEPER_DIRECT: &str = "ratekeeper, no key";
 pub(crate) const RATEKEEPER_LIVE: &str = "ratekeeper, &str, keys that stay live";
@@ -105,6 +106,30 @@ fn texts(stream: &Arc<Stream>, decide: impl Fn(&String) -> bool + Send + Sync + 
     stream_loop(stream, |stream| &stream.texts, decide)
 }
 
+/// Keys of a batch.
+pub(crate) const BATCH: usize = 16;
+
+/// The same, several keys at a time.
+fn batches(stream: &Arc<Stream>, table: KeyedLimiter) -> Loop {
+    let stream = Arc::clone(stream);
+    Arc::new(move |offset, count| {
+        let keys = &stream.texts;
+        let (mut allowed, mut verdicts) = (0, Vec::with_capacity(BATCH));
+        for batch in offset / BATCH..offset / BATCH + count.div_ceil(BATCH) {
+            // A stream of one key is asked for it as often.
+            let place = batch * BATCH & (keys.len() - 1);
+            verdicts.clear();
+            match keys.get(place..place + BATCH) {
+                Some(keys) => table.try_acquire_batch(black_box(keys), &mut verdicts),
+                None => table.try_acquire_batch(black_box([&keys[0]; BATCH]), &mut verdicts),
+            }
+            let answers = black_box(&verdicts);
+            allowed += answers.iter().filter(|verdict| verdict.allowed()).count();
+        }
+        allowed
+    })
+}
+
 fn numbers(stream: &Arc<Stream>, decide: impl Fn(&u64) -> bool + Send + Sync + 'static) -> Loop {
     stream_loop(stream, |stream| &stream.numbers, decide)
 }
@@ -177,6 +202,8 @@ impl Cases {
         let ours = table.clone();
         let run = texts(streams, move |key| ours.try_acquire(key.as_str()).allowed());
         self.add(RATEKEEPER_TEXT, load, keys, both, &run);
+
+        self.add(RATEKEEPER_BATCH, load, keys, both, &batches(streams, table.clone()));
 
         if load == Load::Allowed && keys > 1 {
             let (governor, ours) = (Arc::clone(&map), table.clone());
