@@ -245,7 +245,7 @@ impl Verdict {
         }
         let at = algorithm::counted_at(&self.limit, self.state, self.now);
         let overflow = matches!(self.source, Source::Overflow);
-        Some(Token { overflow, at, cost: self.cost, state: self.state })
+        Some(Token::new(overflow, at, self.cost, self.state))
     }
 }
 

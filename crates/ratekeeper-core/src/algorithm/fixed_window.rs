@@ -139,7 +139,7 @@ pub(crate) fn refund(state: State, token: &Token) -> State {
     let mut stored = Counted::from(state);
     let taken = Counted::from(token.state);
     if stored.count > 0 && (stored.start, stored.length) == (taken.start, taken.length) {
-        stored.count = stored.count.saturating_sub(token.cost);
+        stored.count = stored.count.saturating_sub(token.cost());
         return stored.into();
     }
     state

@@ -164,14 +164,16 @@ pub(crate) fn idle_at(state: State) -> u64 {
 }
 
 /// Gives back what cannot have drained yet, however the admissions since then are arranged:
-/// max(0, n T − (now − t)), and nothing if the state was lost or healed since.
+/// max(0, n T − (now − t)), and nothing if the state was lost or healed since. Of the last d of n units that
+/// is at most d T: they drain after the others.
 pub(crate) fn refund(limit: &Limit, state: State, now: u64, token: &Token) -> State {
-    let taken = limit.units(token.cost);
+    let taken = limit.units(token.to.into());
     let tat = Exact::from(state);
     if now < token.at || tat < Exact::whole(token.at).plus(taken, limit.q()) {
         return state;
     }
-    tat.minus(taken.minus(Exact::whole(now - token.at), limit.q()), limit.q()).into()
+    let undrained = taken.minus(Exact::whole(now - token.at), limit.q());
+    tat.minus(undrained.min(limit.units(token.cost())), limit.q()).into()
 }
 
 /// TAT − n T, but not below now: a credit fills the bucket at most. It may be far larger than the bucket.

@@ -164,15 +164,59 @@ impl Moment {
 }
 
 /// What is needed to give an admission back: when it was made, what it cost, and the state it left.
+///
+/// It stands for some of the units of one admission in a row: all of them at first, fewer after
+/// [`Token::split`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {
-    pub(crate) overflow: bool,
     pub(crate) at: u64,
-    pub(crate) cost: u64,
+    /// The state that the whole admission left.
     pub(crate) state: State,
+    /// Units of the whole admission.
+    pub(crate) taken: u32,
+    /// The token stands for the units from here on,
+    pub(crate) from: u32,
+    /// up to here, not with it. Those beyond have a token of their own that is given back before this one.
+    pub(crate) to: u32,
+    pub(crate) overflow: bool,
 }
 
 impl Token {
+    /// `cost` is within the capacity of a limit, or it would not have been admitted.
+    pub(crate) const fn new(overflow: bool, at: u64, cost: u64, state: State) -> Self {
+        let taken = cost as u32;
+        Self { at, state, taken, from: 0, to: taken, overflow }
+    }
+
+    /// The admission without its last `last` units, and those alone; `None` for what would have no units.
+    ///
+    /// The admission of n units is one of n − d and then one of d at the same instant, so both can be given
+    /// back, each at most once; but those that came last first, or more may come back than is safe.
+    ///
+    /// ```
+    /// use ratekeeper_core::{Ask, Limit, Micros, Moment, State, StateRef, evaluate};
+    /// let limit = Limit::per_second(10);
+    /// let now = Micros::new(0);
+    /// let held = evaluate(&limit, StateRef::Words(State::FRESH), &Moment::at(now), 8, Ask::Acquire);
+    /// let token = held.taken().token().expect("eight of ten are there");
+    /// // Three were enough.
+    /// let (kept, unused) = token.split(5);
+    /// let state = limit.refund(held.next(), now, &unused.expect("five"));
+    /// let look = evaluate(&limit, StateRef::Words(state), &Moment::at(now), 0, Ask::Peek);
+    /// assert_eq!(look.untouched().remaining(), 7);
+    /// assert_eq!(kept.map(|kept| kept.cost()), Some(3));
+    /// ```
+    #[must_use]
+    pub const fn split(self, last: u64) -> (Option<Self>, Option<Self>) {
+        let middle = self.to - if last < self.cost() { last as u32 } else { self.to - self.from };
+        let (mut first, mut second) = (self, self);
+        (first.to, second.from) = (middle, middle);
+        (
+            if first.from < first.to { Some(first) } else { None },
+            if second.from < second.to { Some(second) } else { None },
+        )
+    }
+
     /// Whether the units were taken on a state that is shared for want of a place ([`Source::Overflow`]), and
     /// so are not to be given back to a key's own.
     ///
@@ -188,10 +232,10 @@ impl Token {
         Micros::new(self.at)
     }
 
-    /// The units that were taken.
+    /// The units that were taken, or as many of them as the token stands for.
     #[must_use]
     pub const fn cost(&self) -> u64 {
-        self.cost
+        (self.to - self.from) as u64
     }
 }
 
@@ -342,7 +386,7 @@ impl Limit {
     /// Logs are given back by [`Log::refund`](crate::Log::refund).
     #[must_use]
     pub fn refund(&self, state: State, now: Micros, token: &Token) -> State {
-        if token.cost > self.capacity() {
+        if u64::from(token.taken) > self.capacity() {
             // It was never admitted under this limit.
             return state;
         }

@@ -71,9 +71,13 @@ pub(crate) fn delay_ahead(limit: &Limit, view: State, now: u64) -> u64 {
 
 /// Slots promised to others never move, so only the last reserved slot comes back, and only before its
 /// start. A slot given up earlier in the line stays as a hole: capacity lost, the spacing never violated.
+///
+/// The last units of a slot are a slot of their own behind the rest of it: they come back as long as nobody has
+/// reserved behind them and their turn has not come, also when the request itself has started.
 pub(crate) fn refund(limit: &Limit, state: State, now: u64, token: &Token) -> State {
-    let start = start(limit, token.state, token.cost);
-    if state == token.state && token.at <= now && start > Exact::whole(now) {
+    let end = start(limit, token.state, u64::from(token.taken - token.to));
+    let start = start(limit, token.state, u64::from(token.taken - token.from));
+    if Exact::from(state) == end && token.at <= now && start > Exact::whole(now) {
         return start.into();
     }
     state

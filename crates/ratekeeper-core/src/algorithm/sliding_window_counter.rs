@@ -161,9 +161,9 @@ pub(crate) fn refund(limit: &Limit, state: State, token: &Token) -> State {
         return state;
     }
     if stored.start == taken {
-        stored.current = stored.current.saturating_sub(token.cost);
+        stored.current = stored.current.saturating_sub(token.cost());
     } else if stored.start == taken.saturating_add(limit.window_us()) {
-        stored.previous = stored.previous.saturating_sub(token.cost);
+        stored.previous = stored.previous.saturating_sub(token.cost());
     }
     stored.into()
 }

@@ -189,17 +189,20 @@ impl Log {
         }
     }
 
-    /// Takes one entry of the token's time and cost out. One whose time was healed is not found, and stays.
+    /// Takes one entry of the token's time and cost out, or the token's units out of it. One whose time was healed
+    /// is not found, and stays.
     pub fn refund(&mut self, token: &Token) {
         let [_, made_at] = token.state.words;
         let mut index = self.entries.partition_point(|e| e.at < made_at);
         while let Some(entry) = self.entries.get(index)
             && entry.at == made_at
         {
-            if entry.total - self.total_before(index) == token.cost {
-                self.entries.remove(index);
+            if entry.total - self.total_before(index) == u64::from(token.to) {
+                if token.from == 0 {
+                    self.entries.remove(index);
+                }
                 for later in self.entries.range_mut(index..) {
-                    later.total -= token.cost;
+                    later.total -= token.cost();
                 }
                 return;
             }

@@ -90,6 +90,24 @@ fn p11_what_is_not_given_back_keeps_the_theorem() {
 }
 
 #[test]
+fn p11_no_short_trace_with_parts_given_back_admits_too_much() {
+    for rule in [
+        Rule::Meter { amount: 1, window_us: 3, burst: 3 },
+        Rule::Meter { amount: 2, window_us: 3, burst: 3 },
+        Rule::Fixed { amount: 3, window_us: 4, align: Align::Epoch },
+        Rule::Log { amount: 3, window_us: 4 },
+        Rule::Counter { amount: 3, window_us: 4 },
+        Rule::Queue { amount: 1, window_us: 3, queue: 2, max_wait_us: None },
+    ] {
+        for heals in [true, false] {
+            let core = Core::new(&rule, heals);
+            let looked = claims::parts_keep_their_bound_in_all_short_traces(&rule, &core, 5).unwrap();
+            assert!(looked > 1_000, "{rule:?}");
+        }
+    }
+}
+
+#[test]
 fn p12_no_step_of_a_clock_locks_a_key_for_longer_than_its_period() {
     let back = prop_oneof![0_u64..100, 0_u64..100_000_000, 0_u64..1 << 53];
     check("p12_lockout", 4_000, (cases(rules(), clock_steps()), back), |((rule, start, moves), back)| {

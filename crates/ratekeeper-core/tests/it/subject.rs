@@ -150,6 +150,12 @@ impl Subject for Core {
         self.give_back(t_us, receipt);
     }
 
+    fn refund_last(&mut self, t_us: u64, receipt: &Token, units: u64) -> Option<Token> {
+        let (rest, last) = receipt.split(units);
+        last.iter().for_each(|last| self.give_back(t_us, last));
+        rest
+    }
+
     fn credit(&mut self, t_us: u64, units: u64) {
         self.add(t_us, units);
     }

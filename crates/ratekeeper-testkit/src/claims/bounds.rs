@@ -52,6 +52,7 @@ pub fn net_admissions_keep_their_bound<S: Subject>(
         held.push(None);
         match expected.step.op {
             Op::Refund(of) => held[of] = None,
+            Op::RefundLast(of, units) => held[of] = without_last(held[of], units),
             Op::Acquire(cost @ 1..) if answer.allowed => {
                 held[number] = Some(Admitted { t_us, cost });
                 let net: Vec<Admitted> = held.iter().flatten().copied().collect();
@@ -100,9 +101,26 @@ pub fn starts_are_spaced<S: Subject>(
         {
             starts[of] = None;
         }
+        // The last units of a slot have a turn of their own, behind the others.
+        if let Op::RefundLast(of, units) = expected.step.op
+            && let Some(start) = starts[of]
+        {
+            let units = units.min(start.cost);
+            let ahead = u128::from(start.cost - units) * u128::from(rule.window_us());
+            let turn = u128::from(start.t_us) + ahead.div_ceil(rule.amount().into());
+            if u128::from(t_us) < turn {
+                starts[of] = without_last(Some(start), units);
+            }
+        }
     }
     let started: Vec<Admitted> = starts.into_iter().flatten().collect();
     theorem::check_spacing(rule, &started).map_err(|what| failure(rule, &played, played.len() - 1, &what))
+}
+
+/// An admission without its last units, if any are left.
+fn without_last(held: Option<Admitted>, units: u64) -> Option<Admitted> {
+    let rest = held.map(|held| Admitted { cost: held.cost.saturating_sub(units), ..held });
+    rest.filter(|rest| rest.cost > 0)
 }
 
 /// Compares with [`theorem::worst_case`]: for a queue that bounds starts, so its admissions get one more

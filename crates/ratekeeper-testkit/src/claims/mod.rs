@@ -8,6 +8,7 @@ mod agreement;
 mod bounds;
 mod clocks;
 mod groups;
+mod parts;
 mod spending;
 mod tightness;
 
@@ -20,6 +21,7 @@ pub use agreement::{agrees_with_history, agrees_with_reference, fields_are_minim
 pub use bounds::{admissions_keep_their_bound, net_admissions_keep_their_bound, starts_are_spaced};
 pub use clocks::{jumps_admit_little_more, jumps_lock_nobody_out, small_steps_admit_no_more};
 pub use groups::{group_waits_are_exact, groups_agree_with_reference};
+pub use parts::parts_keep_their_bound_in_all_short_traces;
 pub use spending::no_spending_gets_more;
 pub use tightness::{
     counter_reaches_twice_the_limit_less_one, fixed_window_reaches_its_worst_case,

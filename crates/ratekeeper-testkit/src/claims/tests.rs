@@ -37,6 +37,10 @@ enum Fault {
     RefundsGiveAll,
     /// A receipt works twice.
     RefundsTwice,
+    /// After a part of it an admission is given back as a whole.
+    PartsForgotten,
+    /// A part comes back in full, however long ago it was taken.
+    PartsGiveAll,
     /// A state from the future stays.
     NeverHeals,
     /// A step back forgets the key.
@@ -137,6 +141,18 @@ impl Subject for Faulty {
         }
     }
 
+    fn refund_last(&mut self, t_us: u64, receipt: &Token, units: u64) -> Option<Token> {
+        let rest = self.right.refund_last(t_us, receipt, units);
+        match self.fault {
+            Fault::PartsForgotten => Some(receipt.clone()),
+            Fault::PartsGiveAll => {
+                self.right.credit(t_us, units);
+                rest
+            }
+            _ => rest,
+        }
+    }
+
     fn credit(&mut self, t_us: u64, units: u64) {
         self.right.credit(t_us, units);
     }
@@ -170,6 +186,8 @@ fn every_fault_is_a_difference_from_the_reference() {
         Fault::LooksCount,
         Fault::RefundsGiveAll,
         Fault::RefundsTwice,
+        Fault::PartsForgotten,
+        Fault::PartsGiveAll,
         Fault::NeverHeals,
         Fault::ForgetsOnStepBack,
         Fault::OneTooMany,
@@ -235,7 +253,7 @@ fn numbers_that_are_wrong_are_refuted_by_some_way_to_spend() {
 #[test]
 fn too_much_breaks_a_bound() {
     assert!(catches(Fault::OneTooMany, small_rules(), forward, admissions_keep_their_bound));
-    for fault in [Fault::RefundsGiveAll, Fault::RefundsTwice] {
+    for fault in [Fault::RefundsGiveAll, Fault::RefundsTwice, Fault::PartsForgotten, Fault::PartsGiveAll] {
         assert!(catches(fault, small_rules(), refunds, net_admissions_keep_their_bound), "{fault:?}");
     }
 }

@@ -97,6 +97,8 @@ pub enum Act {
     Reset,
     /// The check that came so many checks before is given back, whether it was admitted or not, once or twice.
     Refund(u8),
+    /// Units of the check that came so many checks before are given back, those that it took last.
+    RefundLast(u8, Amount),
     /// Units are given back without a token.
     Credit(Amount),
 }

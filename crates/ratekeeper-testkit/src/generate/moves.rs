@@ -76,11 +76,12 @@ pub fn forward() -> BoxedStrategy<Vec<Move>> {
     .boxed()
 }
 
-/// Time that only passes; units are given back: none, one, many, late, twice, with and without a token.
+/// Time that only passes; units are given back: none, one, many, some of them, late, twice.
 pub fn refunds() -> BoxedStrategy<Vec<Move>> {
     let act = prop_oneof![
         5 => acquire(some_amount()),
-        4 => (0_u8..8).prop_map(Act::Refund),
+        2 => (0_u8..8).prop_map(Act::Refund),
+        3 => refund_last(),
     ];
     trace(ahead(), act, 1..60)
 }
@@ -107,7 +108,7 @@ pub fn anything() -> BoxedStrategy<Vec<Move>> {
 pub fn only_checks(moves: &[Move]) -> Vec<Move> {
     let check = |act| match act {
         Act::Acquire(_) | Act::Peek(_) => act,
-        Act::Reset | Act::Refund(_) | Act::Credit(_) => Act::Peek(Amount::Units(1)),
+        Act::Reset | Act::Refund(_) | Act::RefundLast(..) | Act::Credit(_) => Act::Peek(Amount::Units(1)),
     };
     moves.iter().map(|&Move { gap, act }| Move { gap, act: check(act) }).collect()
 }
@@ -175,11 +176,16 @@ fn acquire(amount: impl Strategy<Value = Amount> + 'static) -> BoxedStrategy<Act
     amount.prop_map(Act::Acquire).boxed()
 }
 
+fn refund_last() -> BoxedStrategy<Act> {
+    (0_u8..8, some_amount()).prop_map(|(back, amount)| Act::RefundLast(back, amount)).boxed()
+}
+
 fn any_act() -> BoxedStrategy<Act> {
     prop_oneof![
         12 => acquire(some_amount()),
         2 => some_amount().prop_map(Act::Peek),
         2 => (0_u8..8).prop_map(Act::Refund),
+        2 => refund_last(),
         1 => some_amount().prop_map(Act::Credit),
         1 => Just(Act::Reset),
     ]

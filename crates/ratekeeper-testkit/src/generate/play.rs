@@ -78,9 +78,10 @@ impl<'a> Player<'a> {
             Act::Peek(amount) => Op::Peek(self.units(amount)),
             Act::Reset => Op::Reset,
             Act::Credit(amount) => Op::Credit(self.units(amount)),
-            Act::Refund(back) => {
-                let place = self.checks.len().checked_sub(1 + usize::from(back));
-                place.map_or(Op::Peek(0), |place| Op::Refund(self.checks[place]))
+            Act::Refund(back) => self.check(back).map_or(Op::Peek(0), Op::Refund),
+            Act::RefundLast(back, amount) => {
+                let units = self.units(amount);
+                self.check(back).map_or(Op::Peek(0), |of| Op::RefundLast(of, units))
             }
         };
         let step = Step { t_us: u64::try_from(then).expect("clamped to instants"), op };
@@ -95,6 +96,12 @@ impl<'a> Player<'a> {
         self.fresh_at = then + i128::from(answer.reset_after_us);
         self.remaining = answer.remaining;
         Played { step, answer }
+    }
+
+    /// The step that was the check so many checks before.
+    fn check(&self, back: u8) -> Option<usize> {
+        let place = self.checks.len().checked_sub(1 + usize::from(back))?;
+        Some(self.checks[place])
     }
 
     fn after(&mut self, gap: Gap) -> i128 {

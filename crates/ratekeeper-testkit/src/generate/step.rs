@@ -24,12 +24,14 @@ pub enum Op {
     Reset,
     /// Gives back what the step of this number took, if it took something that was not given back yet.
     Refund(usize),
+    /// Gives back the last so many units of what the step of this number took and has not given back yet.
+    RefundLast(usize, u64),
     /// Gives units back without a token.
     Credit(u64),
 }
 
 impl fmt::Display for Step {
-    /// The line of `ratekeeper simulate`.
+    /// The line of `ratekeeper simulate`, which has no word for a part of an admission.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{\"t_us\":{},\"key\":\"k\"", self.t_us)?;
         match self.op {
@@ -37,6 +39,7 @@ impl fmt::Display for Step {
             Op::Peek(cost) => write!(f, ",\"op\":\"peek\",\"cost\":{cost}}}"),
             Op::Reset => write!(f, ",\"op\":\"reset\"}}"),
             Op::Refund(of) => write!(f, ",\"op\":\"refund\",\"of\":{of}}}"),
+            Op::RefundLast(of, units) => write!(f, ",\"op\":\"refund\",\"of\":{of},\"last\":{units}}}"),
             Op::Credit(cost) => write!(f, ",\"op\":\"refund\",\"cost\":{cost}}}"),
         }
     }
@@ -73,6 +76,14 @@ impl<S: Subject> Run<S> {
             Op::Refund(of) => {
                 if let Some(receipt) = self.receipts.get_mut(of).and_then(Option::take) {
                     self.subject.refund(step.t_us, &receipt);
+                }
+                self.subject.peek(step.t_us, 0)
+            }
+            Op::RefundLast(of, units) => {
+                if let Some(receipt) = self.receipts.get_mut(of)
+                    && let Some(whole) = receipt.take()
+                {
+                    *receipt = self.subject.refund_last(step.t_us, &whole, units);
                 }
                 self.subject.peek(step.t_us, 0)
             }

@@ -19,8 +19,8 @@ fn a_seed_repeats_its_trace() {
 }
 
 /// How often each of some things happens in 300 traces of a family.
-fn tally(moves: impl Fn() -> proptest::prelude::BoxedStrategy<Vec<Move>>) -> [usize; 5] {
-    let mut counts = [0; 5];
+fn tally(moves: impl Fn() -> proptest::prelude::BoxedStrategy<Vec<Move>>) -> [usize; 6] {
+    let mut counts = [0; 6];
     for seed in 0..300 {
         let (rule, start, moves) = sample(&cases(small_rules(), moves()), seed);
         let played = play(&rule, true, start, &moves);
@@ -32,6 +32,7 @@ fn tally(moves: impl Fn() -> proptest::prelude::BoxedStrategy<Vec<Move>>) -> [us
             counts[2] += usize::from(step.answer.reason == Some(Reason::CostExceedsCapacity));
             counts[3] += usize::from(back);
             counts[4] += usize::from(matches!(step.step.op, Op::Refund(_)));
+            counts[5] += usize::from(matches!(step.step.op, Op::RefundLast(..)));
         }
     }
     counts
@@ -46,9 +47,9 @@ fn every_family_is_both_let_in_and_refused() {
         assert!(allowed > 300 && limited > 300, "{allowed} let in, {limited} refused");
     }
     assert!(tally(costs)[2] > 300, "costs above every capacity are among them");
-    assert_eq!(tally(forward)[3..], [0, 0], "time only passes, nothing is given back");
+    assert_eq!(tally(forward)[3..], [0, 0, 0], "time only passes, nothing is given back");
     assert_eq!(tally(refunds)[3], 0);
-    assert!(tally(refunds)[4] > 300);
+    assert!(tally(refunds)[4..].iter().all(|back| *back > 300));
     assert!(tally(clock_steps)[3] > 300);
 }
 
@@ -94,6 +95,7 @@ fn steps_print_as_lines_of_a_trace() {
         (Op::Peek(1), r#"{"t_us":7,"key":"k","op":"peek","cost":1}"#),
         (Op::Reset, r#"{"t_us":7,"key":"k","op":"reset"}"#),
         (Op::Refund(2), r#"{"t_us":7,"key":"k","op":"refund","of":2}"#),
+        (Op::RefundLast(2, 3), r#"{"t_us":7,"key":"k","op":"refund","of":2,"last":3}"#),
         (Op::Credit(4), r#"{"t_us":7,"key":"k","op":"refund","cost":4}"#),
     ];
     for (op, line) in lines {

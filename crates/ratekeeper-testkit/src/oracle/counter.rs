@@ -75,9 +75,9 @@ impl Engine for Counter {
         Place::Window(number)
     }
 
-    fn give_back(&mut self, _now: Tick, token: &Token) {
+    fn give_back(&mut self, _now: Tick, token: &Token, units: Units) {
         if let Place::Window(number) = token.place {
-            self.give(number, token.cost.into());
+            self.give(number, units);
         }
     }
 

@@ -77,10 +77,10 @@ impl Engine for Fixed {
         Place::Window(window.start)
     }
 
-    fn give_back(&mut self, _now: Tick, token: &Token) {
+    fn give_back(&mut self, _now: Tick, token: &Token, units: Units) {
         let Some(window) = self.stored else { return };
         if token.place == Place::Window(window.start) {
-            self.keep(Window { taken: (window.taken - Units::from(token.cost)).max(0), ..window });
+            self.keep(Window { taken: (window.taken - units).max(0), ..window });
         }
     }
 

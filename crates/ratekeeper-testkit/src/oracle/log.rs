@@ -56,12 +56,13 @@ impl Engine for Log {
         Place::Entry(at)
     }
 
-    fn give_back(&mut self, _now: Tick, token: &Token) {
+    fn give_back(&mut self, _now: Tick, token: &Token, units: Units) {
         let Place::Entry(at) = token.place else { return };
         let taken = Entry { at, cost: token.cost.into() };
         // Entries of one instant and cost are alike: any of them will do.
         if let Some(place) = self.entries.iter().rposition(|entry| *entry == taken) {
-            self.entries.remove(place);
+            self.entries[place].cost -= units;
+            self.entries.retain(|entry| entry.cost > 0);
         }
     }
 

@@ -42,14 +42,16 @@ impl Engine for Meter {
         Place::Level
     }
 
-    fn give_back(&mut self, now: Tick, token: &Token) {
+    fn give_back(&mut self, now: Tick, token: &Token, units: Units) {
         let taken_at = Tick::from(token.t_us);
         let taken = Units::from(token.cost) * self.window;
         // An admission never drains before it arrives; if the level says otherwise, it was lost or healed.
         if now < taken_at || self.full_at < taken_at * self.amount + taken {
             return;
         }
-        self.full_at -= (taken - (now - taken_at) * self.amount).max(0);
+        // What is left of the admission is its end: the units that came first drain first.
+        let left = (taken - (now - taken_at) * self.amount).max(0);
+        self.full_at -= left.min(units * self.window);
     }
 
     fn credit(&mut self, now: Tick, units: Units) {

@@ -75,7 +75,7 @@ impl Reason {
 pub struct Token {
     /// When it was admitted.
     pub t_us: u64,
-    /// What it took.
+    /// What it took, and has not given back.
     pub cost: u64,
     place: Place,
 }
@@ -117,6 +117,9 @@ pub trait Subject {
     fn reset(&mut self);
     /// Gives one admission back as far as that is still safe.
     fn refund(&mut self, t_us: u64, receipt: &Self::Receipt);
+    /// Gives back the last `units` of one admission, all if there are fewer, as far as that is still safe; the
+    /// receipt for the rest of it.
+    fn refund_last(&mut self, t_us: u64, receipt: &Self::Receipt, units: u64) -> Option<Self::Receipt>;
     /// Gives `units` back that no receipt names, at most up to full.
     fn credit(&mut self, t_us: u64, units: u64);
 }
@@ -150,8 +153,12 @@ trait Engine {
     fn admits(&self, now: Tick, cost: Units) -> Option<Tick>;
     /// Enters an admission, without asking the rule again.
     fn commit(&mut self, now: Tick, cost: Units) -> Place;
-    /// Undoes an admission as far as that is safe.
-    fn give_back(&mut self, now: Tick, token: &Token);
+    /// Undoes the last `units` of an admission, at most all of it, as far as that is safe.
+    fn give_back(&mut self, now: Tick, token: &Token, units: Units);
+    /// Where an admission is entered once its last `units` are given back, whether or not anything came of that.
+    fn shortened(&self, place: Place, _units: Units) -> Place {
+        place
+    }
     /// Adds units up to full.
     fn credit(&mut self, now: Tick, units: Units);
 }

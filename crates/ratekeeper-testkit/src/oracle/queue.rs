@@ -54,12 +54,20 @@ impl Engine for Queue {
         Place::Slot { start, end }
     }
 
-    fn give_back(&mut self, now: Tick, token: &Token) {
-        let Place::Slot { start, end } = token.place else { return };
-        let still_waits = Tick::from(token.t_us) <= now && now * self.amount < start;
+    fn give_back(&mut self, now: Tick, token: &Token, units: Units) {
+        let Place::Slot { end, .. } = token.place else { return };
+        let from = end - units * self.window;
+        let still_waits = Tick::from(token.t_us) <= now && now * self.amount < from;
         // Slots behind this one are promised: only the last slot can be taken out without moving them.
         if still_waits && self.taken_until == end {
-            self.taken_until = start;
+            self.taken_until = from;
+        }
+    }
+
+    fn shortened(&self, place: Place, units: Units) -> Place {
+        match place {
+            Place::Slot { start, end } => Place::Slot { start, end: end - units * self.window },
+            other => other,
         }
     }
 

@@ -144,7 +144,19 @@ impl Reference {
 
     /// Gives one admission back as far as that is safe. Never heals.
     pub fn refund(&mut self, now_us: u64, token: &Token) {
-        self.state.engine_mut().give_back(now_us.into(), token);
+        self.refund_last(now_us, token, token.cost);
+    }
+
+    /// Gives back the last `units` of one admission, as if they had been an admission of their own at the same
+    /// instant; the token of the rest.
+    pub fn refund_last(&mut self, now_us: u64, token: &Token, units: u64) -> Option<Token> {
+        let units = units.min(token.cost);
+        if units > 0 {
+            self.state.engine_mut().give_back(now_us.into(), token, units.into());
+        }
+        let place = self.state.engine().shortened(token.place, units.into());
+        let rest = Token { cost: token.cost - units, place, ..token.clone() };
+        (rest.cost > 0).then_some(rest)
     }
 
     /// Gives `units` back without a token, at most up to full. Never heals.
@@ -248,6 +260,10 @@ impl Subject for Reference {
 
     fn refund(&mut self, t_us: u64, receipt: &Token) {
         Self::refund(self, t_us, receipt);
+    }
+
+    fn refund_last(&mut self, t_us: u64, receipt: &Token, units: u64) -> Option<Token> {
+        Self::refund_last(self, t_us, receipt, units)
     }
 
     fn credit(&mut self, t_us: u64, units: u64) {

@@ -165,6 +165,12 @@ impl Subject for OneKey {
         GroupSubject::refund(&mut self.0, t_us, vec![(0, "k".to_owned(), *receipt)]);
     }
 
+    fn refund_last(&mut self, t_us: u64, receipt: &Token, units: u64) -> Option<Token> {
+        let (rest, last) = receipt.split(units);
+        last.iter().for_each(|last| self.refund(t_us, last));
+        rest
+    }
+
     fn credit(&mut self, t_us: u64, units: u64) {
         GroupSubject::credit(&mut self.0, t_us, oracle::Ask { limit: 0, key: "k", cost: units });
     }

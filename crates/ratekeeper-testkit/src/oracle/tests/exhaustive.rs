@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::{counter, fixed, log, meter};
+use super::{counter, fixed, log, meter, queue};
+use crate::claims::parts_keep_their_bound_in_all_short_traces;
 use crate::oracle::{Align, Reference, Rule, theorem};
 
 /// The most units that any traffic whatever gets admitted at the ticks of `span`, when it may begin at 0.
@@ -88,4 +89,14 @@ fn a_first_request_window_keeps_the_worst_case_and_misses_it_by_the_request_that
     }
     assert_eq!(most_anywhere(&rule, 1), 5);
     assert_eq!(most_anywhere(&rule, 6), 6);
+}
+
+#[test]
+fn no_trace_of_five_steps_with_parts_given_back_admits_too_much() {
+    for rule in [meter(1, 3, 3), meter(2, 3, 3), fixed(3, 4), log(3, 4), counter(3, 4), queue(1, 3, 2, None)]
+    {
+        let looked =
+            parts_keep_their_bound_in_all_short_traces(&rule, &Reference::new(rule.clone(), true), 5);
+        assert!(looked.unwrap() > 1_000, "{rule:?}");
+    }
 }
