@@ -90,6 +90,12 @@ impl NamedLimit {
         self
     }
 
+    /// The calendar that was given, for a handle that outlives the limit.
+    #[must_use]
+    pub const fn shared_calendar(&self) -> Option<&Arc<dyn Calendar>> {
+        self.calendar.as_ref()
+    }
+
     /// The name of the limit within its policy.
     #[must_use]
     pub const fn name(&self) -> &Name {

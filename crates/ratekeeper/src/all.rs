@@ -3,7 +3,7 @@
 use ratekeeper_core::{Ask, Decision, MAX_LIMITS, Refused, Verdict};
 
 use crate::keyed::LimiterCheck;
-use crate::receipt::{Given, Receipt, Reservation};
+use crate::receipt::{Part, Reservation};
 use crate::store::memory::decide_queries;
 
 /// Puts several limits to one request: see [`all`].
@@ -49,13 +49,11 @@ impl<const N: usize> All<'_, N> {
     /// [`Refused`] if some limit refuses; then nothing is taken.
     pub fn reserve(&self) -> Result<Reservation, Refused> {
         let decision = self.try_acquire().into_result()?;
-        let pairs = self.checks.iter().zip(decision.limits());
-        // Of a key that is named twice only the first verdict has the token.
-        let given = pairs.filter_map(|(check, verdict)| {
-            verdict.token().map(|token| Given::new(check.limiter, &check.limit, check.hash, token))
-        });
-        let given = given.collect();
-        Ok(Reservation::new(Receipt::new(given)))
+        let part = |check: &LimiterCheck<'_>| {
+            let (store, calendar) = (&check.limiter.store, check.limiter.calendar.as_ref());
+            check.query().map(|query| Part::of(store, calendar, &query))
+        };
+        Ok(Reservation::new(self.checks.iter().filter_map(part).collect(), decision.limits()))
     }
 
     fn decide(&self, ask: Ask) -> Decision {

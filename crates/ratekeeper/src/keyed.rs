@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::clock::IntoClock;
 use crate::error::BuildError;
-use crate::receipt::{Given, Receipt, Reservation};
+use crate::receipt::{Part, Receipt, Reservation};
 use crate::store::memory::{CHUNK, Hash, Inner, MemoryStore, MemoryStoreBuilder, OnFull, Query};
 
 /// Keys of a [`KeyedLimiter::new`].
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) limit: Limit,
     pub(crate) shape: u16,
     pub(crate) id: u64,
-    calendar: Option<Arc<dyn Calendar>>,
+    pub(crate) calendar: Option<Arc<dyn Calendar>>,
     limit_for: Option<LimitFor>,
     name: Option<Name>,
 }
@@ -303,9 +303,9 @@ impl KeyedLimiter {
         let key = key.into();
         let verdict = self.decide(&key, cost, false, Ask::Acquire).into_result()?;
         // By the limit that was charged: `limit_for` may say another by now.
-        let given =
-            verdict.token().map(|token| Given::new(&self.shared, verdict.limit(), self.hash(&key), token));
-        Ok(Reservation::new(Receipt::new(given.into_iter().collect())))
+        let query = self.query(&key, verdict.limit(), cost, false);
+        let part = query.map(|query| Part::of(&self.shared.store, self.shared.calendar.as_ref(), &query));
+        Ok(Reservation::new(part.into_iter().collect(), &[verdict]))
     }
 
     /// Gives an admission back, as far as that can be done without ever admitting more than if it had not been

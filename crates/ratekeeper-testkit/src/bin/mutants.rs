@@ -34,6 +34,8 @@ const LIMIT: &str = "crates/ratekeeper-core/src/limit.rs";
 const STORE: &str = "crates/ratekeeper-core/src/store.rs";
 const REQUEST: &str = "crates/ratekeeper/src/store/memory/request.rs";
 const TABLE: &str = "crates/ratekeeper/src/store/memory/mod.rs";
+const BATCH: &str = "crates/ratekeeper/src/store/memory/batch.rs";
+const RECEIPT: &str = "crates/ratekeeper/src/receipt.rs";
 
 const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -348,6 +350,62 @@ const MUTANTS: &[Mutant] = &[
         file: "crates/ratekeeper/src/store/memory/overflow.rs",
         good: "let (units, state) = converted.max_by_key(|(units, _)| *units).unwrap_or((0, State::FRESH));",
         bad: "let (units, state) = (converted.count() as u64 * 0, State::FRESH);",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "batch-keeps-its-reading",
+        what: "a batch goes on with a reading of the clock that one of its decisions has overtaken",
+        file: BATCH,
+        good: "|| *early = self.reading_ahead())",
+        bad: "|| {})",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "healing-clock-read-ahead",
+        what: "a clock that may step back is read before the lock",
+        file: BATCH,
+        good: "if self.clock.heals() { None } else { Some(self.clock.now()) }",
+        bad: "Some(self.clock.now())",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "batch-question-takes-neighbours",
+        what: "a request of a batch that cannot be asked leaves its limits to the next one",
+        file: BATCH,
+        good: "queries.truncate(before);",
+        bad: "let _ = before;",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "first-part-back-first",
+        what: "what a settled admission took later comes back after what it took first",
+        file: RECEIPT,
+        good: "tokens.into_iter().rev()",
+        bad: "tokens.into_iter()",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "twice-named-settled-once",
+        what: "a key that is named twice is settled by the larger number, not by the sum",
+        file: RECEIPT,
+        good: "sum.saturating_add(more)",
+        bad: "sum.max(more)",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "settled-below-empty",
+        what: "what was reserved too low is charged although it is not there",
+        file: "crates/ratekeeper/src/store/memory/amend.rs",
+        good: "verdicts[query] = Some(if evaluation.allowed() {",
+        bad: "verdicts[query] = Some(if asked.cost > 0 {",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "charged-by-an-old-limit",
+        what: "a charge converts the state to the limit that it was reserved under",
+        file: "crates/ratekeeper/src/store/memory/amend.rs",
+        good: "let asked = Query { limit, ..queries[query] };",
+        bad: "let asked = queries[query];",
         tests: LIBRARY,
     },
 ];

@@ -4,4 +4,5 @@
 
 mod giving_back;
 mod memory;
+mod settling;
 mod stress;

@@ -37,6 +37,54 @@ fn three_threads_on_one_key_admit_exactly_the_burst() {
 }
 
 #[test]
+fn a_batch_beside_a_check_admits_exactly_the_burst() {
+    loom::model(|| {
+        let clock = ManualClock::new();
+        let limiter = keyed(Limit::per_minute(2), &clock);
+        let (a, b) = (limiter.clone(), limiter.clone());
+        let admitted = std::sync::Arc::new(AtomicU64::new(0));
+        let counted = std::sync::Arc::clone(&admitted);
+        let single = race([
+            body(move || {
+                let mut verdicts = Vec::new();
+                a.try_acquire_batch(["k", "k"], &mut verdicts);
+                let allowed = verdicts.iter().filter(|verdict| verdict.allowed()).count();
+                counted.store(allowed as u64, Ordering::Relaxed);
+                false
+            }),
+            body(move || b.try_acquire("k").allowed()),
+        ]);
+        assert_eq!(admitted.load(Ordering::Relaxed) + single as u64, 2);
+    });
+}
+
+#[test]
+fn settling_beside_a_check_loses_and_mints_nothing() {
+    for actual in [1, 3] {
+        loom::model(move || {
+            let clock = ManualClock::new();
+            let limiter = keyed(Limit::per_minute(3), &clock);
+            let reservation = limiter.reserve("k", 2).unwrap();
+            let (a, b) = (limiter.clone(), limiter.clone());
+            let charged = std::sync::Arc::new(AtomicU64::new(0));
+            let told = std::sync::Arc::clone(&charged);
+            let taken = race([
+                body(move || {
+                    let receipt = reservation.settle(actual);
+                    told.store(receipt.charged(), Ordering::Relaxed);
+                    drop(a);
+                    false
+                }),
+                body(move || b.try_acquire("k").allowed()),
+            ]);
+            let charged = charged.load(Ordering::Relaxed);
+            assert!(charged == actual || (actual == 3 && taken == 1 && charged == 2));
+            assert_eq!(limiter.peek("k").remaining(), 3 - charged - taken as u64);
+        });
+    }
+}
+
+#[test]
 fn a_refund_beside_a_check_and_a_look_loses_and_mints_nothing() {
     loom::model(|| {
         let clock = ManualClock::new();

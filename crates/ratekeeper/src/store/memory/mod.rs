@@ -7,6 +7,7 @@
 //!   it is linearizable also for several keys and several stores.
 //! - Keys are kept as fingerprints under a random seed; strangers cannot choose where theirs fall.
 
+mod amend;
 mod batch;
 mod buckets;
 mod builder;
@@ -30,9 +31,8 @@ use ratekeeper_core::{
 use self::buckets::{WordBucket, WordSlots};
 use self::logs::{LogMemory, LogTable};
 use self::overflow::Overflow;
-use self::request::{Found, Reach};
 use self::shapes::Shapes;
-use self::table::{Array, Bucket, NO_SHAPE, Shape, Slots, Spilled, Table};
+use self::table::{Array, Bucket, NO_SHAPE, Slots, Spilled, Table};
 use crate::clock::StoreClock;
 use crate::sync::Mutex;
 
@@ -40,7 +40,7 @@ pub(crate) use self::batch::CHUNK;
 pub use self::batch::Question;
 pub use self::builder::{MemoryStoreBuilder, OnFull};
 pub(crate) use self::query::Query;
-pub(crate) use self::table::Hash;
+pub(crate) use self::table::{Hash, Shape};
 
 /// Random per store, so that strangers cannot choose where their keys fall. Where all interleavings are tried,
 /// every run must be the same.
@@ -92,6 +92,11 @@ impl Inner {
             self.logs.get_or_init(|| Table::new(self.max_keys).ok()).as_ref()?;
         }
         self.shapes.number(limit)
+    }
+
+    /// The parameters of a number that [`Inner::prepare`] gave.
+    pub(crate) fn limit_of(&self, shape: Shape) -> Option<Limit> {
+        self.shapes.limit(shape)
     }
 
     /// A store that is one limiter's own has one limit, without an identity to tell it from others.
@@ -283,42 +288,6 @@ impl Inner {
         }
         verdict
     }
-
-    /// Gives an admission back.
-    pub(crate) fn refund(queries: &[Query<'_>], tokens: &[Token]) {
-        request::amend(queries, Reach::Shared, &mut |at, found| match found {
-            // Under other parameters it is not known what the units have become: they stay used.
-            // Nor do they come back to a state that they were not taken from.
-            Found::Words { query, limit, state, shared } => {
-                if limit.counts_like(queries[query].limit) && tokens[query].is_of_overflow() == shared {
-                    *state = limit.refund(*state, at.now, &tokens[query]);
-                }
-            }
-            Found::Log { query, log, shared, .. } => {
-                if tokens[query].is_of_overflow() == shared {
-                    log.refund(&tokens[query]);
-                }
-            }
-        });
-    }
-
-    /// Credits each query's cost to its key, if it has a place of its own.
-    pub(crate) fn credit(queries: &[Query<'_>]) {
-        request::amend(queries, Reach::Own, &mut |at, found| match found {
-            Found::Words { query, limit, state, .. } => {
-                *state = limit.credit(*state, at.now, queries[query].cost);
-            }
-            Found::Log { query, limit, log, .. } => log.credit(limit, at.now, queries[query].cost),
-        });
-    }
-
-    /// Forgets the keys.
-    pub(crate) fn reset(queries: &[Query<'_>]) {
-        request::amend(queries, Reach::Own, &mut |_, found| match found {
-            Found::Words { state, .. } => *state = State::FRESH,
-            Found::Log { log, .. } => log.clear(),
-        });
-    }
 }
 
 #[cold]
@@ -438,9 +407,7 @@ impl Store for MemoryStore {
     }
 
     async fn refund(&self, admitted: &[(Check<'_>, Token)]) -> Result<(), StoreError> {
-        let (checks, tokens): (Vec<Check<'_>>, Vec<Token>) = admitted.iter().copied().unzip();
-        Inner::refund(&self.queries(&checks)?, &tokens);
-        Ok(())
+        self.refund_now(admitted)
     }
 
     async fn credit(&self, checks: &[Check<'_>]) -> Result<(), StoreError> {

@@ -27,7 +27,7 @@ const SHAPE_BITS: u32 = 15;
 const FLAG: u64 = 1;
 
 /// Index of the parameters that a state was written with; see [`super::shapes`].
-pub(super) type Shape = u16;
+pub(crate) type Shape = u16;
 pub(super) const NO_SHAPE: Shape = 0;
 
 impl Tag {
