@@ -145,9 +145,15 @@ impl Config {
     /// The policy of this name.
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<&Policy> {
+        self.policies.get(self.policy_index(name)?)
+    }
+
+    /// Where the policy of this name is in [`Config::policies`].
+    #[must_use]
+    pub fn policy_index(&self, name: &str) -> Option<usize> {
         // The list is public: an index that no longer fits finds nothing rather than another policy.
-        let policy = self.policies.get(*self.by_name.get(name)?)?;
-        (policy.name().as_str() == name).then_some(policy)
+        let index = *self.by_name.get(name)?;
+        (self.policies.get(index)?.name().as_str() == name).then_some(index)
     }
 
     /// The first 7 hexadecimal digits of the SHA-256 of the text, to tell one version of a file from another.

@@ -111,6 +111,20 @@ impl Policy {
         self.limits.iter().filter(meant).map(|limit| self.check(limit, call)).collect()
     }
 
+    /// The limits that a look by this call sees: those that count by the policy's key, those with a key of their own
+    /// that `keys` names, and those that everybody shares.
+    ///
+    /// # Errors
+    /// As for [`Policy::reset_checks`].
+    pub fn seen_checks<'a>(&'a self, call: &Call<'a>) -> Result<Vec<Check<'a>>, CallError> {
+        self.check_names(call)?;
+        let seen = |limit: &&PolicyLimit| match &limit.key {
+            None => true,
+            Some(own) => own.is_global() || entry(call, limit).is_some(),
+        };
+        self.limits.iter().filter(seen).map(|limit| self.check(limit, call)).collect()
+    }
+
     fn check_names(&self, call: &Call<'_>) -> Result<(), CallError> {
         let unknown =
             call.keys.iter().find(|(name, _)| self.limits.iter().all(|limit| limit.name() != *name));

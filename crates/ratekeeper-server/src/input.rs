@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ratekeeper_policy::{Config, ConfigErrors, MAX_FILE_BYTES};
 
+use crate::app::App;
 use crate::cli::{self, Failure};
 
 /// The file that is read when none is named.
@@ -91,6 +92,14 @@ pub(crate) fn config(file: &Path) -> Result<Config, Failure> {
 /// All that is wrong with it.
 pub(crate) fn parse(name: &str, text: &[u8]) -> Result<Config, ConfigErrors> {
     Config::parse(name, text, &|variable| std::env::var(variable).ok())
+}
+
+/// A configuration at work.
+///
+/// # Errors
+/// If a store cannot be built, or the system has no random bytes.
+pub(crate) fn app(config: Config) -> Result<App, Failure> {
+    App::new(config).map_err(|wrong| Failure::Other(format!("error: {wrong}")))
 }
 
 /// Says what is hardly meant as it is written, a line each on stderr.

@@ -179,6 +179,24 @@ impl<'a> Object<'a> {
         keys
     }
 
+    /// Takes a list of at most `max` values, unread: the text of each.
+    pub fn items(&mut self, name: &'static str, max: usize) -> Vec<&'a str> {
+        let Some(value) = self.take(name) else { return Vec::new() };
+        match serde_json::from_str::<Vec<&'a RawValue>>(value.get()) {
+            Ok(items) if items.len() <= max => items.into_iter().map(RawValue::get).collect(),
+            Ok(items) => {
+                let message = format!("`{name}` has at most {max} items, not {}", items.len());
+                self.flaw(pointer(name), &value.get()[..1], message, None);
+                Vec::new()
+            }
+            Err(_) => {
+                let message = format!("`{name}` is a list, not {}", quoted(value.get()));
+                self.flaw(pointer(name), value.get(), message, None);
+                Vec::new()
+            }
+        }
+    }
+
     /// Says that a member is not taken, if it is there; whether it is.
     pub fn refuse(&mut self, name: &'static str, why: &str) -> bool {
         let there = self.take(name).is_some();

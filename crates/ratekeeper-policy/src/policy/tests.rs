@@ -158,3 +158,15 @@ fn messages_name_the_nearest_limit_and_hide_control_characters() {
         "the policy has no limit `\\u{1b}[2J`: one of `user`, `tenant` or `all`"
     );
 }
+
+#[test]
+fn a_look_sees_what_everybody_shares_and_a_reset_does_not_touch_it() {
+    let config = config();
+    let api = config.policy("api").unwrap();
+    let by_key = call(Some("u1"), &[]);
+    assert_eq!(said(api.seen_checks(&by_key)), pairs(&[("user", "header:x-user|u1"), ("all", "global|")]));
+    assert_eq!(said(api.reset_checks(&by_key)), pairs(&[("user", "header:x-user|u1")]));
+    let with_tenant = call(Some("u1"), &[("tenant", "t1")]);
+    assert_eq!(said(api.seen_checks(&with_tenant)), said(api.checks(&with_tenant)));
+    assert_eq!(said(api.seen_checks(&call(None, &[]))), Err("key".to_owned()));
+}

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::app;
 use crate::cli::{self, Failure};
 use crate::input;
+use crate::server::{Addresses, Plan};
 
 /// The built-in configuration.
 const FILE: &str = include_str!("demo.yaml");
@@ -12,9 +12,8 @@ const FILE: &str = include_str!("demo.yaml");
 /// Serve a built-in configuration, to try things out: no file needed
 #[derive(Args)]
 pub(super) struct Demo {
-    /// Listen for HTTP here instead of at 127.0.0.1:8080
-    #[arg(long, value_name = "ADDR")]
-    http: Option<String>,
+    #[command(flatten)]
+    addresses: Addresses,
     /// Print the built-in configuration and end
     #[arg(long)]
     print_config: bool,
@@ -27,6 +26,7 @@ impl Demo {
         }
         let config =
             input::parse("built in", FILE.as_bytes()).map_err(|errors| Failure::Other(errors.to_string()))?;
-        app::run(config, "built in", self.http)
+        let app = input::app(config)?;
+        Plan::new(&app, "built in", self.addresses)?.run(app, "built in")
     }
 }

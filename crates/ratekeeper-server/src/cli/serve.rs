@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use crate::app;
 use crate::cli::Failure;
 use crate::input::{self, ConfigArgs};
+use crate::server::{Addresses, Plan};
 
 /// Serve the configuration's policies: POST /v1/check decides
 ///
@@ -14,9 +14,8 @@ use crate::input::{self, ConfigArgs};
 pub(super) struct Serve {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Listen for HTTP here instead of at the file's address
-    #[arg(long, value_name = "ADDR")]
-    http: Option<String>,
+    #[command(flatten)]
+    addresses: Addresses,
 }
 
 impl Serve {
@@ -24,6 +23,8 @@ impl Serve {
         let file = self.config.file();
         let config = input::config(&file)?;
         input::warn(&config);
-        app::run(config, &input::shown(&file), self.http)
+        let origin = input::shown(&file);
+        let app = input::app(config)?;
+        Plan::new(&app, &origin, self.addresses)?.run(app, &origin)
     }
 }

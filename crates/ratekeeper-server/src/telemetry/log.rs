@@ -153,8 +153,10 @@ pub(crate) enum Event<'a> {
         address: &'a str,
     },
     /// Another configuration is at work.
+    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     Reload(Loaded<'a>),
     /// Another configuration was refused; the one before stays at work.
+    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     ReloadFailed {
         /// Why.
         message: &'a str,
@@ -207,6 +209,7 @@ impl Log {
     }
 
     /// The same place under other settings.
+    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     pub(crate) fn with(&self, settings: LogSettings) -> Self {
         Self { settings, ..self.clone() }
     }

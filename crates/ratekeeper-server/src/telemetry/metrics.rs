@@ -100,6 +100,7 @@ impl Metrics {
 
     /// The series of `config`, which follows the present one at `now`. What both have, by its names, goes on
     /// counting; who still holds the old ones counts for both.
+    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     pub(crate) fn reloaded(&self, config: &Config, now: Micros) -> Self {
         let Series { policies, stores, shared, .. } = &*self.series;
         shared.loaded_at_us.store(now.get(), Ordering::Relaxed);
@@ -160,6 +161,7 @@ impl Metrics {
     }
 
     /// A configuration was refused; the one before stays at work.
+    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     pub(crate) fn reload_failed(&self) {
         self.series.shared.reload_failed.store(true, Ordering::Relaxed);
     }

@@ -4,7 +4,6 @@
 //! # What is not here
 //! No listener, no sampling of clocks and no decision: whoever decides calls `decided`, and the admin listener
 //! asks for the page. Nothing here is a reason to fail, to wait, or to allocate on an admission.
-#![cfg_attr(not(test), expect(dead_code, reason = "the listeners call it from their next change on"))]
 
 pub(crate) mod log;
 pub(crate) mod metrics;

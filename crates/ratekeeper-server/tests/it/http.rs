@@ -207,7 +207,7 @@ fn other_paths_are_404_and_other_methods_405() {
         connection.response()
     };
     for path in
-        ["/", "/v1", "/v1/check/", "/v1/checks", "/V1/check", "/v1/check:batch", "/metrics", "//v1/check"]
+        ["/", "/v1", "/v1/check/", "/v1/checks", "/V1/check", "/v1/check:batches", "/metrics", "//v1/check"]
     {
         assert_problem(&ask("POST", path), 404, &[]);
     }

@@ -3,7 +3,7 @@
 //! - `console`: lines that begin with `$ ` are commands (with their here-documents and continuations), the lines
 //!   below are what they print, `…` standing for anything, a line of `…` alone for any lines. All commands of a
 //!   page share one folder and one shell environment; `ratekeeper` is the binary under test. A command that
-//!   serves is started in the background on a free port, and `127.0.0.1:8080` means that port from then on.
+//!   serves is started in the background on a free port, and `127.0.0.1:8080` means that port from then on (`127.0.0.1:9090` the admin listener's).
 //!   `./test`, `.ci/run`, `cargo` and `docker` are not run.
 //! - `yaml`: a whole configuration is validated and becomes `ratekeeper.yaml` of that folder.
 //! - `sh`: not run (it installs or builds), but its syntax is checked.
@@ -16,6 +16,7 @@ use crate::support::{Folder, RATEKEEPER, Server, run, run_command, told};
 
 /// The address that pages write, in place of the free port of a test.
 const WRITTEN_ADDRESS: &str = "127.0.0.1:8080";
+const WRITTEN_ADMIN: &str = "127.0.0.1:9090";
 
 struct Block<'p> {
     language: &'p str,
@@ -159,7 +160,9 @@ impl Page {
 
     fn rewritten(&self, text: &str) -> String {
         match &self.server {
-            Some(server) => text.replace(WRITTEN_ADDRESS, &server.address),
+            Some(server) => {
+                text.replace(WRITTEN_ADDRESS, &server.address).replace(WRITTEN_ADMIN, &server.admin)
+            }
             None => text.to_owned(),
         }
     }

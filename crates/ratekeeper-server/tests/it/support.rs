@@ -85,6 +85,8 @@ pub(crate) struct Server {
     pub(crate) banner: String,
     /// Where it listens for HTTP.
     pub(crate) address: String,
+    /// Where it listens for its operators, if it does.
+    pub(crate) admin: String,
     stderr: BufReader<ChildStderr>,
 }
 
@@ -95,7 +97,7 @@ impl Server {
         if let Some(folder) = folder {
             command.current_dir(folder);
         }
-        command.args(["--http", "127.0.0.1:0"]);
+        command.args(["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         Self::spawn(command)
     }
 
@@ -114,9 +116,12 @@ impl Server {
             let read = stderr.read_line(&mut banner).expect("stderr is UTF-8");
             assert_ne!(read, 0, "the server ended: {banner}");
         }
-        let after = banner.split("http://").nth(1).expect("the banner has an address");
-        let address = after.split('/').next().expect("a path follows").to_owned();
-        Self { child, banner, address, stderr }
+        let after = |word: &str| {
+            let url = banner.split(word).nth(1).and_then(|rest| rest.split("http://").nth(1));
+            url.and_then(|url| url.split('/').next()).unwrap_or_default().to_owned()
+        };
+        let (address, admin) = (after("  check "), after("  admin "));
+        Self { child, banner, address, admin, stderr }
     }
 
     /// A server of this configuration.

@@ -1,5 +1,7 @@
-//! The sockets of the HTTP listener: accepting, the bounds of a connection, and ending.
+//! The sockets of an HTTP listener: accepting, TLS, the bounds of a connection, and ending.
 
+use std::convert::Infallible;
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,26 +9,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::Version;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::{Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
 
-use crate::app::App;
-use crate::transport::http::serve::Service;
+use crate::telemetry::metrics::Connection;
+use crate::transport::http::routes::Answer;
+use crate::transport::http::service::Service;
+use crate::transport::http::talk::{self, Ended};
 
-/// How many connections are open at once; more wait in the system's queue until one ends.
-const MAX_CONNECTIONS: u32 = 10_000;
-const PLACES: usize = MAX_CONNECTIONS as usize;
-/// How long a new connection may take to its first request. Short: whoever connects has something to ask.
-const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a new connection may take to its first request, and before that to agree on TLS. Short: whoever
+/// connects has something to ask.
+pub(super) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may stay without a further request, or without reading the answers to those it sent.
 /// More than the 60 s for which proxies keep theirs, so that it is they who close and no request is lost.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long requests under way may take when the server ends. Decisions take microseconds; only slow senders
 /// of bodies are cut.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,7 +38,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 /// How long a connection is listened to before it is closed with the server: what was sent before we said
 /// good-bye is here by then, and is answered.
-const CLOSE_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const CLOSE_PAUSE: Duration = Duration::from_millis(100);
 /// The longest head of a request: nothing here needs more than a few hundred bytes of it, and every connection
 /// may hold that much.
 const MAX_HEAD_BYTES: u32 = 16 * 1_024;
@@ -45,12 +49,36 @@ const CONNECTION_WINDOW_BYTES: u32 = 128 * 1_024;
 /// How long accepting pauses after it failed, as it does when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What is behind a listener.
+pub(crate) trait Site: Send + Sync + 'static {
+    /// Answers one request, whatever it is.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Result<Answer, Infallible>> + Send;
+
+    /// Whether some request is under way: read, but not answered.
+    fn is_busy(&self) -> bool;
+
+    /// Who answers the short way, if there is one.
+    fn short_way(&self) -> Option<&Service> {
+        None
+    }
+
+    /// Counts a connection, for as long as the value is there.
+    fn connected(&self) -> Connection;
+}
+
 /// Answers on `listener` until `stop` changes; then goes on for as long as requests are under way, and ends all
-/// connections once none are, within a bound.
-pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, mut stop: watch::Receiver<bool>) {
+/// connections once none are, within a bound. At most `most` connections are open at once; more wait in the
+/// system's queue until one ends.
+pub(crate) async fn serve<S: Site>(
+    listener: TcpListener,
+    site: Arc<S>,
+    tls: Option<TlsAcceptor>,
+    most: u32,
+    mut stop: watch::Receiver<bool>,
+) {
     let (end, ended) = watch::channel(false);
-    let server =
-        Server { service: Arc::new(Service::new(app)), places: Arc::new(Semaphore::new(PLACES)), ended };
+    let places = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX)));
+    let server = Server { site, tls, places, ended };
     tokio::select! {
         _ = stop.changed() => {}
         () = server.accept(&listener) => {}
@@ -65,17 +93,18 @@ pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, mut stop: watch:
     // An error means that there is no connection.
     let _ = end.send(true);
     // Every place is free again when every connection has ended.
-    let _ = timeout_at(deadline, server.places.acquire_many(MAX_CONNECTIONS)).await;
+    let _ = timeout_at(deadline, server.places.acquire_many(most)).await;
 }
 
 /// What all connections share.
-struct Server {
-    service: Arc<Service>,
+struct Server<S> {
+    site: Arc<S>,
+    tls: Option<TlsAcceptor>,
     places: Arc<Semaphore>,
     ended: watch::Receiver<bool>,
 }
 
-impl Server {
+impl<S: Site> Server<S> {
     /// Accepts and answers connections, without end.
     async fn accept(&self, listener: &TcpListener) {
         loop {
@@ -86,7 +115,7 @@ impl Server {
         }
     }
 
-    /// The next connection and its place among [`MAX_CONNECTIONS`]; `None` if the system has none to give.
+    /// The next connection and its place among all; `None` if the system has none to give.
     async fn next(&self, listener: &TcpListener) -> Option<(TcpStream, OwnedSemaphorePermit)> {
         let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
         let (stream, _) = listener.accept().await.ok()?;
@@ -111,16 +140,25 @@ impl Server {
     fn answer(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
         // Answers are one small write each: waiting for more to send would only delay them.
         let _: io::Result<()> = stream.set_nodelay(true);
-        let (service, ended) = (Arc::clone(&self.service), self.ended.clone());
+        let (site, tls, ended) = (Arc::clone(&self.site), self.tls.clone(), self.ended.clone());
+        let counted = site.connected();
         tokio::spawn(async move {
-            connection(stream, service, ended).await;
-            drop(place);
+            match tls {
+                None => connection(stream, &site, ended).await,
+                Some(tls) => {
+                    // Who cannot agree on TLS has been told why by an alert.
+                    if let Ok(Ok(stream)) = timeout(FIRST_REQUEST_TIMEOUT, tls.accept(stream)).await {
+                        connection(stream, &site, ended).await;
+                    }
+                }
+            }
+            drop((place, counted));
         });
     }
 
     /// Waits until no request is under way.
     async fn idle(&self) {
-        while self.service.is_busy() {
+        while self.site.is_busy() {
             sleep(DRAIN_PAUSE).await;
         }
     }
@@ -139,9 +177,11 @@ struct Talk {
     ends: AtomicBool,
 }
 
-/// A stream that ends once nothing more is there to be read and the server ends. hyper on its own closes an
-/// idle connection without looking whether a request has just arrived.
+/// A stream that begins with what has been read of it before, and ends once nothing more is there to be read and
+/// the server ends. hyper on its own closes an idle connection without looking whether a request has just
+/// arrived.
 struct Ending<T> {
+    before: Vec<u8>,
     stream: T,
     talk: Arc<Talk>,
 }
@@ -152,6 +192,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for Ending<T> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.before.is_empty() {
+            let fits = self.before.len().min(buffer.remaining());
+            buffer.put_slice(&self.before[..fits]);
+            self.before.drain(..fits);
+            return Poll::Ready(Ok(()));
+        }
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let ends = self.talk.ends.load(Ordering::Relaxed) && self.talk.under_way.load(Ordering::Relaxed) == 0;
         // Nothing read is the end of the stream.
@@ -190,27 +236,35 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Ending<T> {
 }
 
 /// Answers the requests of one connection until it ends, is idle for too long, or the server ends.
-async fn connection<T>(stream: T, service: Arc<Service>, mut ended: watch::Receiver<bool>)
+async fn connection<T, S>(mut stream: T, site: &Arc<S>, mut ended: watch::Receiver<bool>)
 where
-    T: AsyncRead + AsyncWrite + Unpin + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Site,
 {
+    let mut before = Vec::new();
+    if let Some(service) = site.short_way() {
+        match talk::talk(&mut stream, service, ended.clone()).await {
+            Ended::Over => return,
+            Ended::GoesOn { read } => before = read,
+        }
+    }
     let talk = Arc::new(Talk::default());
     let counted = Arc::clone(&talk);
-    let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+    let answer = service_fn(move |request: Request<Incoming>| {
         counted.requests.fetch_add(1, Ordering::Relaxed);
         counted.under_way.fetch_add(1, Ordering::Relaxed);
         if request.version() == Version::HTTP_2 {
             counted.is_http2.store(true, Ordering::Relaxed);
         }
-        let (service, talk) = (Arc::clone(&service), Arc::clone(&counted));
+        let (site, talk) = (Arc::clone(site), Arc::clone(&counted));
         async move {
-            let answer = service.answer(request).await;
+            let answer = site.answer(request).await;
             talk.under_way.fetch_sub(1, Ordering::Relaxed);
             answer
         }
     });
     let builder = builder();
-    let stream = Ending { stream, talk: Arc::clone(&talk) };
+    let stream = Ending { before, stream, talk: Arc::clone(&talk) };
     let serving = builder.serve_connection(TokioIo::new(stream), answer);
     tokio::pin!(serving);
     let (mut seen, mut closing, mut ending) = (0, false, false);

@@ -1,9 +1,22 @@
-//! JSON over HTTP/1.1 and HTTP/2: `facts` reads a question, `wire` writes what goes back, `serve` answers
-//! requests, `connection` has the sockets.
+//! JSON over HTTP/1.1 and HTTP/2. A request comes by `lane`, the short way, or by `routes`, which has hyper; both
+//! read its body by `question` and are answered by `service`, in the words of `answer` and `problem`.
+//! `connection` has the sockets.
 
+mod answer;
 mod connection;
-mod facts;
-mod serve;
-mod wire;
+mod date;
+mod lane;
+mod problem;
+mod question;
+mod reply;
+mod routes;
+mod service;
+mod talk;
+mod wishes;
 
-pub(crate) use connection::serve;
+pub(crate) use answer::{JSON, Texts, millis, policies, text};
+pub(crate) use connection::{Site, serve};
+pub(crate) use problem::Problem;
+pub(crate) use reply::Reply;
+pub(crate) use routes::Answer;
+pub(crate) use service::Service;

@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{Instant, timeout};
 
 use super::*;
+use crate::app::App;
 
 const FILE: &str = "
 version: 1
@@ -16,13 +17,15 @@ struct Peer {
     started: Instant,
 }
 
+/// How long the short way waits for the rest of a request.
+const PARTIAL_SECONDS: u64 = 1;
+
 /// One connection of a server.
 fn connect() -> Peer {
-    let config = ratekeeper_policy::Config::parse("t", FILE.as_bytes(), &|_| None).expect("a good file");
-    let app = Arc::new(App::new(config).expect("a store"));
+    let site = Arc::new(Service::new(Arc::new(App::of(FILE))));
     let (stream, theirs) = duplex(64 * 1_024);
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(connection(theirs, Arc::new(Service::new(app)), stopped));
+    tokio::spawn(async move { connection(theirs, &site, stopped).await });
     Peer { stream, stop, started: Instant::now() }
 }
 
@@ -53,7 +56,7 @@ async fn who_never_ends_the_head_is_let_go() {
         peer.send(start).await;
         let (rest, seconds) = peer.rest().await;
         assert_eq!(rest, "", "{start}");
-        assert_eq!(seconds, FIRST_REQUEST_TIMEOUT.as_secs(), "{start}");
+        assert!(seconds <= PARTIAL_SECONDS + FIRST_REQUEST_TIMEOUT.as_secs(), "{start}: {seconds}");
     }
 }
 
@@ -77,7 +80,7 @@ async fn who_never_ends_the_body_is_told_and_let_go() {
         let (rest, seconds) = peer.rest().await;
         assert!(rest.starts_with("HTTP/1.1 408 "), "{rest}");
         assert!(rest.contains("connection: close"), "{rest}");
-        assert_eq!(seconds, 10);
+        assert!((10..=10 + PARTIAL_SECONDS).contains(&seconds), "{seconds}");
     }
 }
 

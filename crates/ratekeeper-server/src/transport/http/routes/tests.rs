@@ -2,11 +2,15 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hyper::body::Frame;
+use hyper::header::RETRY_AFTER;
 
 use super::*;
+use crate::app::App;
+use crate::transport::http::service::MAX_LARGE_BODIES;
 
 const FILE: &str = "
 version: 1
@@ -14,8 +18,7 @@ policies: [{ name: p, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 1/d
 ";
 
 fn service() -> Service {
-    let config = ratekeeper_policy::Config::parse("t", FILE.as_bytes(), &|_| None).expect("a good file");
-    Service::new(Arc::new(App::new(config).expect("a store")))
+    Service::new(Arc::new(App::of(FILE)))
 }
 
 /// A body in pieces; after the last one it ends, breaks or goes on being awaited.
@@ -51,7 +54,7 @@ impl Body for Pieces {
 async fn ask(service: &Service, pieces: impl IntoIterator<Item = Vec<u8>>, end: End) -> (u16, String) {
     let body = Pieces { pieces: pieces.into_iter().map(Bytes::from).collect(), end };
     let request = Request::post("/v1/check").header("host", "t").body(body).expect("a request");
-    let Ok(answer) = service.answer(request).await;
+    let Ok(answer) = service.answer_any(request).await;
     let status = answer.status().as_u16();
     let Ok(whole) = answer.into_body().collect().await;
     (status, String::from_utf8(whole.to_bytes().to_vec()).expect("UTF-8"))
@@ -111,11 +114,11 @@ async fn large_bodies_wait_for_each_other_and_small_ones_do_not() {
 #[tokio::test]
 async fn a_draining_server_is_live_but_not_ready() {
     let service = service();
-    service.app.drain();
+    service.app().drain();
     for (path, expected) in [("/livez", (200, "ok\n")), ("/readyz", (503, "draining\n"))] {
         let request =
             Request::get(path).header("host", "t").body(Full::new(Bytes::new())).expect("a request");
-        let Ok(answer) = service.answer(request).await;
+        let Ok(answer) = service.answer_any(request).await;
         let status = answer.status().as_u16();
         let retry = answer.headers().get(RETRY_AFTER).map(HeaderValue::as_bytes);
         assert_eq!(retry, (status == 503).then_some(&b"1"[..]));

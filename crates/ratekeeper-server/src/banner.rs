@@ -1,0 +1,86 @@
+//! What a server says when it begins.
+
+use std::time::Duration;
+
+use ratekeeper_core::{Algorithm, Align};
+use ratekeeper_policy::{Policy, PolicyLimit, thousands};
+
+use crate::app::App;
+use crate::input;
+use crate::telemetry::Listener;
+
+/// What is said at the start: what is served, from where, and each policy on a line.
+pub(crate) fn banner(app: &App, origin: &str, urls: &[(Listener, String)], beside: Option<&str>) -> String {
+    let config = app.config();
+    let mut text = format!(
+        "ratekeeper {}   configuration {origin} (sha {})   {}",
+        env!("CARGO_PKG_VERSION"),
+        config.source_sha(),
+        input::counts(config)
+    );
+    for (store, (_, memory)) in config.stores.iter().zip(app.stores()) {
+        let keys = thousands(store.memory.max_keys);
+        let mib = memory.memory_bytes().div_ceil(1_024 * 1_024);
+        text.push_str(&format!("   store {}: memory, {keys} keys, {} MiB", store.name, thousands(mib)));
+        let of_store = config.policies.iter().filter(|policy| *policy.store() == store.name);
+        let is_log = |limit: &PolicyLimit| limit.named.limit().kind() == Algorithm::SlidingWindowLog;
+        if of_store.flat_map(Policy::limits).any(is_log) {
+            text.push_str(&format!(" + logs up to {}", size(store.memory.max_bytes)));
+        }
+    }
+    text.push('\n');
+    for (name, url) in urls {
+        text.push_str(&match name {
+            Listener::Http => format!("  check  {url}/v1/check\n"),
+            Listener::Admin => format!("  admin  {url}/metrics\n"),
+        });
+    }
+    let width = config.policies.iter().map(|policy| policy.name().as_str().len()).max().unwrap_or(0);
+    for policy in &config.policies {
+        let limits: Vec<String> = policy.limits().iter().map(described).collect();
+        let key = policy.key().map_or_else(String::new, |key| format!("key {key}   "));
+        text.push_str(&format!("  policy {:width$}   {key}{}\n", policy.name().as_str(), limits.join(", ")));
+    }
+    if let Some(beside) = beside {
+        text.push_str(&format!("  {beside}\n"));
+    }
+    text.push_str("  Ctrl-C stops the server\n");
+    text
+}
+
+/// `burst: token-bucket 10/s, burst 20`, in the words of the file.
+fn described(limit: &PolicyLimit) -> String {
+    let (name, numbers) = (limit.named.name(), limit.named.limit());
+    let spec = numbers.spec();
+    let mut text = format!("{name}: {} {numbers}", numbers.kind());
+    if let Some(burst) = spec.burst {
+        text.push_str(&format!(" burst {burst}"));
+    }
+    if let Some(queue) = spec.queue {
+        text.push_str(&format!(" queue {queue}"));
+    }
+    if let Some(wait) = spec.max_wait_us {
+        text.push_str(&format!(" max_wait {:?}", Duration::from_micros(wait)));
+    }
+    match numbers.alignment() {
+        Align::Epoch => {}
+        Align::FirstRequest => text.push_str(" from the first request"),
+        Align::Calendar(_) => {
+            text.push_str(" by the calendar");
+            if let Some(zone) = &limit.zone {
+                text.push_str(&format!(" of {zone}"));
+            }
+        }
+    }
+    if let Some(key) = &limit.key {
+        text.push_str(&format!(" key {key}"));
+    }
+    text
+}
+
+/// `256 MiB`: bytes in the largest unit that leaves a whole number.
+fn size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit)).unwrap_or((1, "B"));
+    format!("{} {name}", thousands(bytes / unit))
+}

@@ -1,0 +1,183 @@
+//! Reservations over the network: what was held, under which id, until it is settled, given back or forgotten.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ratekeeper::Reservation;
+use ratekeeper_core::Micros;
+
+use crate::telemetry::secret::Secret;
+
+/// How long a reservation can be settled: longer than the answer of a language model or an upload takes. What
+/// is not settled by then stays charged as it was held, and comes back with time like every unit.
+pub(crate) const HOLD_TTL: Duration = Duration::from_secs(15 * 60);
+/// How many may be open at once: with their bookkeeping some 30 MB.
+pub(crate) const MAX_HOLDS: usize = 100_000;
+/// How many endings are remembered, so that a call that is repeated because its answer was lost changes nothing
+/// and is answered the same.
+const MAX_ENDINGS: usize = 100_000;
+
+/// 128 bits that nobody can guess: who knows an id may settle it.
+pub(crate) type Id = [u8; 16];
+
+/// All reservations of a server.
+pub(crate) struct Holds {
+    secret: Arc<Secret>,
+    made: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    open: HashMap<Id, Open>,
+    /// Open ones in the order in which they expire, and some that have ended since.
+    expiring: VecDeque<(Micros, Id)>,
+    ended: HashMap<Id, Ending>,
+    /// The same in the order of their ends.
+    endings: VecDeque<Id>,
+}
+
+struct Open {
+    policy: usize,
+    held: u64,
+    reservation: Reservation,
+}
+
+/// How a reservation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ending {
+    /// Which policy of the configuration.
+    pub(crate) policy: usize,
+    /// What was held.
+    pub(crate) held: u64,
+    /// What it came to; 0 if it was given back.
+    pub(crate) cost: u64,
+    /// What is charged now: less than `cost` if that was more than was held and there was not so much left.
+    pub(crate) charged: u64,
+}
+
+/// Why a reservation cannot be ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotEnded {
+    /// No such id: it never was, has expired, or was made by another server.
+    Unknown,
+    /// It has ended before, at this cost.
+    Otherwise(u64),
+}
+
+impl Holds {
+    pub(crate) fn new(secret: Arc<Secret>) -> Self {
+        Self { secret, made: AtomicU64::new(0), inner: Mutex::default() }
+    }
+
+    /// How many are open.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    /// Whether there is room for one more at `now`; if not, for how long there will be none.
+    ///
+    /// # Errors
+    /// The time until the oldest expires.
+    pub(crate) fn room(&self, now: Micros) -> Result<(), Duration> {
+        let mut inner = self.lock();
+        inner.expire(now);
+        if inner.open.len() < MAX_HOLDS {
+            return Ok(());
+        }
+        let oldest = inner.expiring.iter().find(|(_, id)| inner.open.contains_key(id));
+        Err(oldest
+            .map_or(HOLD_TTL, |(until, _)| Duration::from_micros(until.get().saturating_sub(now.get()))))
+    }
+
+    /// Keeps what was held under a new id. Requests that were promised room at the same time may make it a few
+    /// more than [`MAX_HOLDS`].
+    pub(crate) fn keep(&self, policy: usize, held: u64, reservation: Reservation, now: Micros) -> Id {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let digest = self.secret.digest(&[&b"hold"[..], &number.to_be_bytes()[..]]);
+        let mut id = Id::default();
+        let length = id.len();
+        id.copy_from_slice(&digest[..length]);
+        let mut inner = self.lock();
+        let until = now.get().saturating_add(u64::try_from(HOLD_TTL.as_micros()).unwrap_or(u64::MAX));
+        inner.open.insert(id, Open { policy, held, reservation });
+        inner.expiring.push_back((Micros::new(until), id));
+        inner.forget_ended();
+        id
+    }
+
+    /// Ends a reservation at `cost`. A second call with the same cost changes nothing and is answered the same.
+    ///
+    /// # Errors
+    /// If there is no such reservation, or it has ended at another cost.
+    pub(crate) fn end(&self, id: Id, cost: u64, now: Micros) -> Result<Ending, NotEnded> {
+        // Under the lock from beginning to end: of two calls that come together the second finds the first's end.
+        let mut inner = self.lock();
+        inner.expire(now);
+        if let Some(ending) = inner.ended.get(&id) {
+            return if ending.cost == cost { Ok(*ending) } else { Err(NotEnded::Otherwise(ending.cost)) };
+        }
+        let Some(Open { policy, held, reservation }) = inner.open.remove(&id) else {
+            return Err(NotEnded::Unknown);
+        };
+        let ending = Ending { policy, held, cost, charged: reservation.settle(cost).charged() };
+        if inner.endings.len() == MAX_ENDINGS
+            && let Some(oldest) = inner.endings.pop_front()
+        {
+            inner.ended.remove(&oldest);
+        }
+        inner.ended.insert(id, ending);
+        inner.endings.push_back(id);
+        Ok(ending)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing is left half done by a panic that could not be gone on from.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Forgets what can no longer be settled.
+    fn expire(&mut self, now: Micros) {
+        while let Some((until, id)) = self.expiring.front()
+            && *until <= now
+        {
+            if let Some(open) = self.open.remove(id) {
+                // Whoever held it may well have used it: the units come back with time, as if it had been kept.
+                drop(open.reservation.keep());
+            }
+            self.expiring.pop_front();
+        }
+    }
+
+    /// Keeps the list of expiries in proportion to what is open: whoever settles at once leaves entries behind.
+    fn forget_ended(&mut self) {
+        if self.expiring.len() > 2 * self.open.len() + 1_024 {
+            self.expiring.retain(|(_, id)| self.open.contains_key(id));
+        }
+    }
+}
+
+/// An id as it is written: 32 hexadecimal digits.
+pub(crate) fn written(id: Id) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The id that was written so, if it was one.
+pub(crate) fn read(text: &str) -> Option<Id> {
+    let digit = |byte: u8| (byte as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut id = Id::default();
+    if text.len() != 2 * id.len() {
+        return None;
+    }
+    for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(id)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+use ratekeeper::{Limit, MemoryStore, NamedLimit};
+use ratekeeper_core::{Check, Name};
+
+use super::*;
+
+struct Bench {
+    store: MemoryStore,
+    limit: NamedLimit,
+    holds: Holds,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let name = |text: &str| Name::new(text).expect("a name");
+        Self {
+            store: MemoryStore::builder().max_keys(1_000).build().expect("a small store"),
+            limit: NamedLimit::new(&name("p"), name("l"), Limit::per_day(1_000_000)),
+            holds: Holds::new(Arc::new(Secret::new().expect("the system has random bytes"))),
+        }
+    }
+
+    fn hold(&self, cost: u64, now: u64) -> Id {
+        let checks = [Check { limit: &self.limit, key: "k".into(), cost }];
+        let (_, reservation) = self.store.reserve_now(&checks).expect("memory answers");
+        self.holds.keep(0, cost, reservation.expect("there is room"), Micros::new(now))
+    }
+
+    fn end(&self, id: Id, cost: u64, now: u64) -> Result<Ending, NotEnded> {
+        self.holds.end(id, cost, Micros::new(now))
+    }
+
+    fn used(&self) -> u64 {
+        let checks = [Check { limit: &self.limit, key: "k".into(), cost: 0 }];
+        1_000_000 - self.store.decide_now(&checks, ratekeeper_core::Ask::Peek).expect("an answer").remaining
+    }
+}
+
+const TTL_US: u64 = 15 * 60 * 1_000_000;
+
+#[test]
+fn an_ending_that_is_repeated_changes_nothing_and_says_the_same() {
+    let bench = Bench::new();
+    let id = bench.hold(1_000, 0);
+    let ended = Ending { policy: 0, held: 1_000, cost: 400, charged: 400 };
+    for _ in 0..3 {
+        assert_eq!(bench.end(id, 400, 1), Ok(ended));
+        assert_eq!(bench.used(), 400);
+    }
+    assert_eq!(bench.end(id, 401, 1), Err(NotEnded::Otherwise(400)));
+    assert_eq!(bench.end(id, 0, 1), Err(NotEnded::Otherwise(400)));
+    assert_eq!(bench.used(), 400);
+}
+
+#[test]
+fn a_reservation_that_nobody_ends_is_forgotten_and_stays_charged() {
+    let bench = Bench::new();
+    let id = bench.hold(1_000, 0);
+    assert_eq!(bench.holds.len(), 1);
+    assert_eq!(bench.end(id, 0, TTL_US), Err(NotEnded::Unknown));
+    assert_eq!((bench.holds.len(), bench.used()), (0, 1_000));
+}
+
+#[test]
+fn a_reservation_can_be_ended_until_its_last_microsecond() {
+    let bench = Bench::new();
+    let id = bench.hold(1_000, 0);
+    assert!(bench.end(id, 0, TTL_US - 1).is_ok());
+    assert_eq!(bench.used(), 0);
+}
+
+#[test]
+fn there_is_room_for_so_many_and_no_more() {
+    let bench = Bench::new();
+    for number in 0..MAX_HOLDS as u64 {
+        assert_eq!(bench.holds.room(Micros::new(number)), Ok(()));
+        let _ = bench.hold(1, number);
+    }
+    let wait = bench.holds.room(Micros::new(TTL_US - 5_000_000));
+    assert_eq!(wait, Err(Duration::from_secs(5)));
+    // The first one expires.
+    assert_eq!(bench.holds.room(Micros::new(TTL_US)), Ok(()));
+}
+
+#[test]
+fn who_settles_at_once_leaves_a_bounded_trace() {
+    let bench = Bench::new();
+    for number in 0..2 * MAX_ENDINGS as u64 {
+        let id = bench.hold(1, number);
+        assert!(bench.end(id, 0, number).is_ok());
+    }
+    let inner = bench.holds.lock();
+    assert_eq!((inner.open.len(), inner.ended.len(), inner.endings.len()), (0, MAX_ENDINGS, MAX_ENDINGS));
+    assert!(inner.expiring.len() <= 1_025, "{}", inner.expiring.len());
+}
+
+#[test]
+fn ids_are_read_as_they_are_written() {
+    let bench = Bench::new();
+    let (one, other) = (bench.hold(1, 0), bench.hold(1, 0));
+    assert_ne!(one, other);
+    assert_eq!(read(&written(one)), Some(one));
+    assert_eq!(read(&written(one).to_uppercase()), Some(one));
+    for wrong in [
+        "",
+        "00",
+        "g0000000000000000000000000000000",
+        "0000000000000000000000000000000é",
+        "00000000-0000-0000-0000-000000000000",
+    ] {
+        assert_eq!(read(wrong), None, "{wrong}");
+    }
+}

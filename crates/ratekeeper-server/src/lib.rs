@@ -1,0 +1,24 @@
+//! The `ratekeeper` binary: rate limiting as a server, and the tools around it.
+//!
+//! # What this crate does not do
+//! It decides nothing (`ratekeeper-core`), keeps no states (`ratekeeper`) and knows no rules of the configuration
+//! file (`ratekeeper-policy`); traces in virtual time are `ratekeeper-sim`'s. Here are arguments, sockets and
+//! wires.
+
+use std::process::ExitCode;
+
+mod app;
+mod banner;
+mod cli;
+mod holds;
+mod input;
+mod server;
+mod signals;
+mod telemetry;
+mod transport;
+
+/// Runs the command that was typed; the result is the exit code of the process.
+#[must_use]
+pub fn run() -> ExitCode {
+    cli::run()
+}

@@ -1,0 +1,199 @@
+//! The life of a server: bind, serve, drain.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratekeeper_policy::{Listener, LogFormat, Secret as Token, is_loopback};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::app::App;
+use crate::banner::banner;
+use crate::cli::{self, Failure};
+use crate::signals::Signals;
+use crate::telemetry::Listener as Name;
+use crate::telemetry::log::{Event, Loaded};
+use crate::transport::{admin, http, tls};
+
+/// How long the last lines of the log may take to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Addresses from the command line, instead of those of the file.
+#[derive(clap::Args, Clone, Default)]
+pub(crate) struct Addresses {
+    /// Listen for HTTP here instead of at the file's address
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) http: Option<String>,
+    /// Listen for operators here instead of at the file's address: metrics, keys
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) admin: Option<String>,
+}
+
+/// A listener, and what answers behind it.
+struct Door {
+    name: Name,
+    flag: &'static str,
+    settings: Listener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Door {
+    fn new(
+        name: Name,
+        flag: &'static str,
+        address: Option<String>,
+        of_file: Option<&Listener>,
+    ) -> Result<Option<Self>, Failure> {
+        let settings = match (address, of_file) {
+            (Some(address), Some(listener)) => Listener { address, ..listener.clone() },
+            (Some(address), None) => Listener::new(address),
+            (None, Some(listener)) => listener.clone(),
+            (None, None) => return Ok(None),
+        };
+        let tls = settings.tls.as_ref().map(tls::acceptor).transpose().map_err(Failure::BadInput)?;
+        Ok(Some(Self { name, flag, settings, tls }))
+    }
+
+    async fn bind(&self) -> Result<TcpListener, Failure> {
+        TcpListener::bind(&self.settings.address).await.map_err(|wrong| self.cannot_listen(&wrong))
+    }
+
+    fn cannot_listen(&self, wrong: &io::Error) -> Failure {
+        let (address, flag) = (&self.settings.address, self.flag);
+        let port = address.rsplit_once(':').map_or(address.as_str(), |(_, port)| port);
+        match wrong.kind() {
+            io::ErrorKind::AddrInUse => Failure::Other(format!(
+                "error: port {port} is in use: another program listens on {address}; take another with `{flag} ADDR`"
+            )),
+            io::ErrorKind::InvalidInput => Failure::BadInput(format!(
+                "error: `{address}` is no address to listen on: {wrong}; for example `{flag} 127.0.0.1:8080`"
+            )),
+            _ => Failure::Other(format!(
+                "error: cannot listen on {address}: {wrong}; take another with `{flag} ADDR`"
+            )),
+        }
+    }
+
+    /// `http://ADDRESS`, as it was bound.
+    fn url(&self, listener: &TcpListener) -> Result<String, Failure> {
+        let bound = listener.local_addr().map_err(|wrong| self.cannot_listen(&wrong))?;
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        Ok(format!("{scheme}://{bound}"))
+    }
+}
+
+/// What is served where.
+pub(crate) struct Plan {
+    http: Option<Door>,
+    admin: Option<Door>,
+    token: Option<Token>,
+    /// What is to run beside the listeners.
+    pub(crate) beside: Option<Beside>,
+}
+
+/// Something that runs beside the listeners and ends with them.
+pub(crate) struct Beside {
+    /// What the banner says of it.
+    pub(crate) line: String,
+    /// Begins it, where HTTP is served; it ends when the receiver changes.
+    pub(crate) start: fn(&str, watch::Receiver<bool>),
+}
+
+impl Plan {
+    /// The listeners of a configuration, with the addresses of the command line.
+    ///
+    /// # Errors
+    /// If there is none, a certificate cannot be read, or everybody could reach the admin listener.
+    pub(crate) fn new(app: &App, origin: &str, addresses: Addresses) -> Result<Self, Failure> {
+        let listen = &app.config().listen;
+        let http = Door::new(Name::Http, "--http", addresses.http, listen.http.as_ref())?;
+        let admin = Door::new(Name::Admin, "--admin", addresses.admin, listen.admin.as_ref())?;
+        if http.is_none() && admin.is_none() {
+            let message = format!(
+                "error: {origin} opens no listener: add `listen: {{ http: … }}`, or give `--http ADDR`"
+            );
+            return Err(Failure::BadInput(message));
+        }
+        let of_file = admin.as_ref().and_then(|door| door.settings.token.clone());
+        let token = match of_file {
+            Some(token) => Some(token),
+            None => ratekeeper_policy::admin_token(&|name| std::env::var(name).ok())
+                .map_err(|wrong| Failure::BadInput(format!("error: RATEKEEPER_ADMIN_TOKEN: {wrong}")))?,
+        };
+        if let Some(door) = admin.as_ref().filter(|_| token.is_none())
+            && !is_loopback(&door.settings.address)
+        {
+            return Err(Failure::BadInput(format!(
+                "error: {} can be reached from elsewhere, and admin has no token; set RATEKEEPER_ADMIN_TOKEN, or listen on 127.0.0.1",
+                door.settings.address
+            )));
+        }
+        Ok(Self { http, admin, token, beside: None })
+    }
+
+    /// Serves until the process is asked to end. `origin` is what people call the configuration.
+    ///
+    /// # Errors
+    /// If an address cannot be listened on.
+    pub(crate) fn run(self, app: App, origin: &str) -> Result<(), Failure> {
+        app.prepare()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|wrong| Failure::Other(format!("error: cannot start threads: {wrong}")))?;
+        runtime.block_on(self.serve(Arc::new(app), origin))
+    }
+
+    async fn serve(self, app: Arc<App>, origin: &str) -> Result<(), Failure> {
+        // Before anybody can know that we listen: from then on a signal must find us ready to end well.
+        let mut signals = Signals::new()
+            .map_err(|wrong| Failure::Other(format!("error: cannot listen for signals: {wrong}")))?;
+        let (stop, stopped) = watch::channel(false);
+        let mut serving = JoinSet::new();
+        let mut urls = Vec::new();
+        if let Some(door) = self.http {
+            let listener = door.bind().await?;
+            urls.push((door.name, door.url(&listener)?));
+            let site = Arc::new(http::Service::new(Arc::clone(&app)));
+            let most = door.settings.max_connections;
+            serving.spawn(http::serve(listener, site, door.tls, most, stopped.clone()));
+        }
+        if let Some(door) = self.admin {
+            let listener = door.bind().await?;
+            urls.push((door.name, door.url(&listener)?));
+            let site = Arc::new(admin::Admin::new(Arc::clone(&app), self.token));
+            let most = door.settings.max_connections;
+            serving.spawn(http::serve(listener, site, door.tls, most, stopped.clone()));
+        }
+        // People are told in words, programs in lines of one kind.
+        let config = app.config();
+        if config.log.format == LogFormat::Json {
+            let policies = config.policies.len();
+            app.log().event(&Event::Config(Loaded { file: origin, sha: config.source_sha(), policies }));
+            for (name, url) in &urls {
+                app.log().event(&Event::Listen { listener: *name, address: url });
+            }
+        } else {
+            cli::tell(&banner(&app, origin, &urls, self.beside.as_ref().map(|beside| beside.line.as_str())));
+        }
+        if let (Some(beside), Some((_, url))) =
+            (&self.beside, urls.iter().find(|(name, _)| *name == Name::Http))
+        {
+            (beside.start)(url, stopped);
+        }
+        signals.next().await;
+        app.drain();
+        app.log().event(&Event::Drain);
+        // An error means that nobody is left to be told.
+        let _ = stop.send(true);
+        tokio::select! {
+            () = async { while serving.join_next().await.is_some() {} } => {}
+            () = signals.next() => {} // Asked twice: at once.
+        }
+        app.log().flush(FLUSH_TIMEOUT);
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! `GET` and `DELETE /v1/keys/{policy}/{key}`: what a key has used, and to forget that.
+
+use ratekeeper_core::{Ask, Store as _};
+use ratekeeper_policy::{Call, Policy};
+use ratekeeper_sim::hints::{nearest, quoted};
+use serde::Serialize;
+
+use crate::app::App;
+use crate::transport::http::{JSON, Problem, Reply, millis};
+
+/// What a key has used.
+#[derive(Serialize)]
+struct KeyAnswer<'a> {
+    policy: &'a str,
+    key: &'a str,
+    limits: Vec<LimitAnswer<'a>>,
+}
+
+/// What it has used of one limit.
+#[derive(Serialize)]
+struct LimitAnswer<'a> {
+    name: &'a str,
+    used: u64,
+    capacity: u64,
+    remaining: u64,
+    /// Until a request of cost 1 passes; 0 if it does now.
+    retry_after_ms: Option<u64>,
+    reset_after_ms: u64,
+}
+
+/// Shows what the key at the end of a path has used; never writes.
+pub(super) fn show(app: &App, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
+    let (index, policy, key) = find(app, rest)?;
+    let call = Call { key: Some(&key), keys: &[], cost: 1 };
+    let checks = policy.seen_checks(&call).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    let decision = app.store_of(index).decide_now(&checks, Ask::Peek);
+    let decision = decision.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
+    let limits = checks.iter().zip(decision.limits()).map(|(check, verdict)| {
+        let (capacity, remaining) = (verdict.limit().capacity(), verdict.remaining());
+        LimitAnswer {
+            name: check.limit.name().as_str(),
+            used: capacity.saturating_sub(remaining),
+            capacity,
+            remaining,
+            retry_after_ms: verdict.retry_after().map(millis),
+            reset_after_ms: millis(verdict.reset_after()),
+        }
+    });
+    let answer = KeyAnswer { policy: policy.name().as_str(), key: &key, limits: limits.collect() };
+    reply.begin(200, JSON);
+    reply.json(&answer);
+    Ok(())
+}
+
+/// Forgets the key at the end of a path, as if it had never been seen. What everybody shares stays.
+pub(super) async fn reset(app: &App, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
+    let (index, policy, key) = find(app, rest)?;
+    let call = Call { key: Some(&key), keys: &[], cost: 0 };
+    let checks = policy.reset_checks(&call).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    app.store_of(index).reset(&checks).await.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
+    reply.begin_empty(204);
+    Ok(())
+}
+
+/// The policy and the key of `{policy}/{key}`.
+fn find<'a>(app: &'a App, rest: &str) -> Result<(usize, &'a Policy, String), Problem> {
+    let Some((name, key)) = rest.split_once('/') else {
+        return Err(Problem::bad_path("the path is /v1/keys/POLICY/KEY".to_owned()));
+    };
+    let decoded = |part: &str, what: &str| {
+        percent_decoded(part)
+            .ok_or_else(|| Problem::bad_path(format!("{what} is no percent-encoded UTF-8: {}", quoted(part))))
+    };
+    let (name, key) = (decoded(name, "the policy")?, decoded(key, "the key")?);
+    let config = app.config();
+    let Some(index) = config.policy_index(&name) else {
+        let near = nearest(&name, config.policies.iter().map(|policy| policy.name().as_str()));
+        let hint = near.map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
+        return Err(Problem::unknown_policy_in_path(format!("there is no policy {}{hint}", quoted(&name))));
+    };
+    Ok((index, &config.policies[index], key))
+}
+
+/// The text behind a percent-encoded part of a path; a plus is a plus.
+fn percent_decoded(part: &str) -> Option<String> {
+    let digit = |byte: Option<&u8>| (char::from(*byte?)).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes().iter();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => digit(rest.next())? << 4 | digit(rest.next())?,
+            other => *other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,135 @@
+//! The admin listener: numbers for whoever watches, keys for whoever helps. Everything that is not for callers is
+//! here and nowhere else.
+
+mod keys;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::{Method, Request, Version};
+use ratekeeper_policy::Secret as Token;
+
+use crate::app::App;
+use crate::telemetry::Listener;
+use crate::telemetry::metrics::Connection;
+use crate::telemetry::metrics::exposition::Exposition;
+use crate::transport::http::{Answer, Problem, Reply, Site, policies, text};
+
+/// What there is, for those who asked for something else.
+const SERVED: &str =
+    "GET /metrics, /livez, /readyz, /v1/policies, /v1/keys/POLICY/KEY; DELETE /v1/keys/POLICY/KEY";
+
+/// The admin listener's answers; one for all its connections.
+pub(crate) struct Admin {
+    app: Arc<App>,
+    token: Option<Token>,
+    under_way: AtomicU64,
+}
+
+impl Site for Admin {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Infallible> {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        let version = request.version();
+        let mut reply = Reply::default();
+        if let Err(problem) = self.route(&request, &mut reply).await {
+            problem.write(&mut reply);
+        }
+        let mut answer = reply.into_response();
+        if self.app.is_draining() && version < Version::HTTP_2 {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        Ok(answer)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 0
+    }
+
+    fn connected(&self) -> Connection {
+        self.app.metrics().connected(Listener::Admin)
+    }
+}
+
+impl Admin {
+    pub(crate) const fn new(app: Arc<App>, token: Option<Token>) -> Self {
+        Self { app, token, under_way: AtomicU64::new(0) }
+    }
+
+    async fn route(&self, request: &Request<Incoming>, reply: &mut Reply) -> Result<(), Problem> {
+        let (method, path) = (request.method(), request.uri().path());
+        if let Some(query) = request.uri().query().filter(|query| !query.is_empty()) {
+            return Err(Problem::unknown_query(query, "none is known here"));
+        }
+        let is_probe = matches!(path, "/livez" | "/readyz");
+        if !is_probe {
+            self.admit(request.headers())?;
+        }
+        if let Some(rest) = path.strip_prefix("/v1/keys/") {
+            return match *method {
+                Method::GET | Method::HEAD => keys::show(&self.app, rest, reply),
+                Method::DELETE => keys::reset(&self.app, rest, reply).await,
+                _ => Err(Problem::method_not_allowed("GET, HEAD, DELETE")),
+            };
+        }
+        if !is_probe && !matches!(path, "/metrics" | "/v1/policies") {
+            return Err(Problem::not_found(SERVED));
+        }
+        if *method != Method::GET && *method != Method::HEAD {
+            return Err(Problem::method_not_allowed("GET, HEAD"));
+        }
+        match path {
+            "/readyz" if self.app.is_draining() => {
+                text(503, "draining\n", reply);
+                reply.number("retry-after", 1);
+            }
+            "/metrics" => {
+                let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+                let format = Exposition::accepted(accept);
+                reply.begin(200, format.content_type());
+                let page = self.app.metrics().encode(format, self.app.snapshot());
+                reply.body.extend_from_slice(page.as_bytes());
+            }
+            "/v1/policies" => policies(&self.app, reply),
+            _ => text(200, "ok\n", reply),
+        }
+        Ok(())
+    }
+
+    /// Whether whoever asks may be answered.
+    fn admit(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        match &self.token {
+            Some(token) => {
+                let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+                let given = match given.split_at_checked(7) {
+                    Some((scheme, given)) if scheme.eq_ignore_ascii_case(b"bearer ") => given.trim_ascii(),
+                    _ => return Err(Problem::unauthorized()),
+                };
+                if token.matches(given) { Ok(()) } else { Err(Problem::unauthorized()) }
+            }
+            // Without a token only programs of this machine are meant, and not the pages in its browsers: those
+            // say where they come from, or ask under a name that they have made to point here.
+            None if headers.contains_key(ORIGIN) => Err(Problem::forbidden_page()),
+            None => match headers.get(HOST) {
+                Some(host) if !is_own_name(host.as_bytes()) => Err(Problem::forbidden_page()),
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// Whether a `Host` is an address or `localhost`, and so no name that somebody else can point here.
+fn is_own_name(host: &[u8]) -> bool {
+    let Ok(host) = str::from_utf8(host) else { return false };
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests;

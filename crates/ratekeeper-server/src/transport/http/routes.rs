@@ -1,0 +1,186 @@
+//! The long way of a request: HTTP/2, other paths than checks, bodies in pieces. hyper reads and writes here.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue, ORIGIN,
+};
+use hyper::{Method, Request, Response, Version};
+use tokio::time::timeout;
+
+use crate::telemetry::Listener;
+use crate::telemetry::metrics::Connection;
+use crate::transport::http::connection::Site;
+use crate::transport::http::problem::Problem;
+use crate::transport::http::reply::Reply;
+use crate::transport::http::service::{Call, Service, Verb};
+use crate::transport::http::{answer, wishes};
+
+/// The longest body that is read: a question takes a hundred bytes, sixteen longest keys 100 KiB when every
+/// byte of them is written as an escape, a batch of a thousand checks a hundred KiB.
+const MAX_BODY_BYTES: usize = 1_024 * 1_024;
+/// How much of a longer body is thrown away so that its sender, who may not read before having written, sees
+/// the answer. Past it the connection is cut.
+const MAX_DRAINED_BYTES: usize = 4 * MAX_BODY_BYTES;
+/// Bodies up to here are taken as they come.
+const SMALL_BODY_BYTES: usize = 4 * 1_024;
+/// How long a body may take: less than the patience of any client, much more than a kilobyte needs.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What there is, for those who asked for something else.
+const SERVED: &str = "POST /v1/check decides; docs/http.md lists the others";
+const KNOWN_QUERY: &str = "only `status=true` is known, for checks and reservations";
+
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+impl Site for Service {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Infallible> {
+        self.answer_any(request).await
+    }
+
+    fn is_busy(&self) -> bool {
+        self.has_calls_under_way()
+    }
+
+    fn short_way(&self) -> Option<&Service> {
+        Some(self)
+    }
+
+    fn connected(&self) -> Connection {
+        self.app().metrics().connected(Listener::Http)
+    }
+}
+
+impl Service {
+    /// Answers one request, whatever it is, with a body from wherever.
+    async fn answer_any<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        request: Request<B>,
+    ) -> Result<Answer, Infallible> {
+        let _under_way = self.busy();
+        let version = request.version();
+        let mut reply = Reply::default();
+        if let Err(problem) = self.route(request, &mut reply).await {
+            problem.write(&mut reply);
+        }
+        self.app().answered(reply.status);
+        let closes = reply.closes || self.is_draining();
+        let mut answer = reply.into_response();
+        // HTTP/2 ends streams and connections by itself, and knows no such field.
+        if closes && version < Version::HTTP_2 {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(answer)
+    }
+
+    async fn route<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        request: Request<B>,
+        reply: &mut Reply,
+    ) -> Result<(), Problem> {
+        if request.version() == Version::HTTP_11 && request.headers().get_all(HOST).iter().count() != 1 {
+            return Err(Problem::bad_host());
+        }
+        let method = request.method();
+        let path = request.uri().path();
+        if let Some(verb) = Verb::at(path) {
+            if *method != Method::POST {
+                return Err(Problem::method_not_allowed("POST"));
+            }
+            let wants_status = wants_status(verb, request.uri().query())?;
+            acceptable(request.headers())?;
+            let prefer = request.headers().get_all("prefer");
+            let preferred = prefer.iter().any(|value| wishes::asks_for_status(value.as_bytes()));
+            let body = self.read_body(request).await?;
+            let call = Call { verb, wants_status: wants_status || preferred, preferred, body: &body };
+            self.answer_one(&call, reply);
+            return Ok(());
+        }
+        if !matches!(path, "/livez" | "/readyz" | "/v1/policies") {
+            return Err(Problem::not_found(SERVED));
+        }
+        if *method != Method::GET && *method != Method::HEAD {
+            return Err(Problem::method_not_allowed("GET, HEAD"));
+        }
+        match path {
+            "/readyz" if self.is_draining() => {
+                answer::text(503, "draining\n", reply);
+                reply.number("retry-after", 1);
+            }
+            "/v1/policies" => answer::policies(self.app(), reply),
+            _ => answer::text(200, "ok\n", reply),
+        }
+        Ok(())
+    }
+
+    /// The body, up to its bound in bytes and in time.
+    async fn read_body<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        request: Request<B>,
+    ) -> Result<Vec<u8>, Problem> {
+        let announced = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
+        let waits = request.headers().contains_key(EXPECT);
+        if announced > MAX_DRAINED_BYTES || (announced > MAX_BODY_BYTES && waits) {
+            return Err(Problem::body_too_large(MAX_BODY_BYTES));
+        }
+        let mut body = request.into_body();
+        let read = timeout(BODY_TIMEOUT, self.collect(&mut body)).await;
+        read.map_err(|_| Problem::body_timeout(BODY_TIMEOUT.as_secs()))?
+    }
+
+    async fn collect<B: Body<Data = Bytes> + Unpin>(&self, body: &mut B) -> Result<Vec<u8>, Problem> {
+        let mut whole = Vec::new();
+        let mut permit = None;
+        let mut drained = 0;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return Err(Problem::body_broken()) };
+            let Ok(data) = frame.into_data() else { continue }; // Trailers say nothing here.
+            if drained > 0 || whole.len() + data.len() > MAX_BODY_BYTES {
+                whole = Vec::new();
+                permit = None;
+                drained += data.len();
+                if drained > MAX_DRAINED_BYTES - MAX_BODY_BYTES {
+                    break;
+                }
+                continue;
+            }
+            if whole.len() + data.len() > SMALL_BODY_BYTES && permit.is_none() {
+                // Never closed, so waiting ends with a permit or with the time for the body.
+                permit = self.large_bodies.acquire().await.ok();
+            }
+            whole.extend_from_slice(&data);
+        }
+        if drained > 0 { Err(Problem::body_too_large(MAX_BODY_BYTES)) } else { Ok(whole) }
+    }
+}
+
+/// Whether the fields of a request let its body be read as JSON.
+fn acceptable(headers: &HeaderMap) -> Result<(), Problem> {
+    let identity = |value: &HeaderValue| wishes::is_identity(value.as_bytes());
+    if !headers.get_all(CONTENT_ENCODING).iter().all(identity) {
+        return Err(Problem::unsupported_encoding());
+    }
+    let is_json = |value: &HeaderValue| wishes::is_json(value.as_bytes());
+    // A page may send other types anywhere without asking; it has to ask for this one, and nobody grants it.
+    if headers.contains_key(ORIGIN) && !headers.get(CONTENT_TYPE).is_some_and(is_json) {
+        return Err(Problem::foreign_page());
+    }
+    Ok(())
+}
+
+/// Whether the address asks for refusals in the status. Who asks for something and is not heard would take
+/// every answer for a yes.
+fn wants_status(verb: Verb, query: Option<&str>) -> Result<bool, Problem> {
+    match query {
+        None | Some("") => Ok(false),
+        Some("status=true") if verb.has_status() => Ok(true),
+        Some("status=false") if verb.has_status() => Ok(false),
+        Some(other) => Err(Problem::unknown_query(other, KNOWN_QUERY)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! What the HTTP listener answers, whichever way a request came in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ratekeeper_core::{Ask, Check, Decision, Micros, StoreError, retry_after_seconds};
+use ratekeeper_policy::{Call as PolicyCall, Policy};
+use ratekeeper_sim::hints::{nearest, quoted};
+use ratekeeper_sim::json::Flaw;
+use tokio::sync::Semaphore;
+
+use crate::app::{App, Asked};
+use crate::holds::{self, HOLD_TTL, MAX_HOLDS, NotEnded};
+use crate::transport::http::answer;
+use crate::transport::http::problem::Problem;
+use crate::transport::http::question::{CheckRequest, Ending, parse_batch};
+use crate::transport::http::reply::Reply;
+
+/// Among how many policies the one is looked for that a misspelt name may have meant: the search takes a few
+/// hundred nanoseconds for each, and anybody can ask for it.
+const MAX_SEARCHED_NAMES: usize = 1_000;
+/// How many longer bodies are in memory at once; others wait. 10,000 connections with a megabyte each would be
+/// ten gigabytes.
+pub(super) const MAX_LARGE_BODIES: usize = 64;
+
+/// What can be asked with a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verb {
+    Check,
+    Batch,
+    Reserve,
+    Settle,
+    Refund,
+}
+
+impl Verb {
+    /// What a path asks.
+    pub(super) fn at(path: &str) -> Option<Self> {
+        match path {
+            "/v1/check" => Some(Self::Check),
+            "/v1/check:batch" => Some(Self::Batch),
+            "/v1/reserve" => Some(Self::Reserve),
+            "/v1/settle" => Some(Self::Settle),
+            "/v1/refund" => Some(Self::Refund),
+            _ => None,
+        }
+    }
+
+    /// Whether a refusal may be said in the status.
+    pub(super) const fn has_status(self) -> bool {
+        matches!(self, Self::Check | Self::Reserve)
+    }
+}
+
+/// One request with a body.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'b> {
+    pub(super) verb: Verb,
+    /// A refusal is said in the status, because the caller wants it so …
+    pub(super) wants_status: bool,
+    /// … by its `Prefer` field, which the answer confirms.
+    pub(super) preferred: bool,
+    pub(super) body: &'b [u8],
+}
+
+/// A check that has been decided.
+pub(super) struct Decided<'d> {
+    pub(super) policy: usize,
+    pub(super) request: &'d CheckRequest<'d>,
+    pub(super) checks: &'d [Check<'d>],
+    pub(super) decision: &'d Decision,
+}
+
+/// A check whose policy and keys have been found.
+struct Prepared<'p> {
+    request: &'p CheckRequest<'p>,
+    policy: usize,
+    checks: Vec<Check<'p>>,
+}
+
+/// Answers requests; one for all connections of a listener.
+pub(crate) struct Service {
+    app: Arc<App>,
+    pub(super) large_bodies: Semaphore,
+    under_way: AtomicU64,
+}
+
+/// A request under way, until it is dropped.
+pub(super) struct UnderWay<'s>(&'s AtomicU64);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Service {
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        Self { app, large_bodies: Semaphore::new(MAX_LARGE_BODIES), under_way: AtomicU64::new(0) }
+    }
+
+    pub(super) fn app(&self) -> &App {
+        &self.app
+    }
+
+    /// The process's clock.
+    pub(super) fn now(&self) -> Micros {
+        self.app.now()
+    }
+
+    /// Whether the server is about to end.
+    pub(super) fn is_draining(&self) -> bool {
+        self.app.is_draining()
+    }
+
+    /// Whether some request is under way: read, but not answered.
+    pub(super) fn has_calls_under_way(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes that a request is under way.
+    pub(super) fn busy(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(&self.under_way)
+    }
+
+    /// Answers one call.
+    pub(super) fn answer_one(&self, call: &Call<'_>, reply: &mut Reply) {
+        match call.verb {
+            Verb::Check => self.check_all(std::slice::from_ref(call), reply, &mut |_, _| {}),
+            Verb::Batch => self.batch(call, reply),
+            Verb::Reserve => self.reserve(call, reply),
+            Verb::Settle => self.settle(Ending::parse_settle(call.body), reply),
+            Verb::Refund => self.settle(Ending::parse_refund(call.body), reply),
+        }
+    }
+
+    /// Answers calls in their order; those that only check are decided together. `each` is handed the answers
+    /// one after another.
+    pub(super) fn answer_all(
+        &self,
+        calls: &[Call<'_>],
+        reply: &mut Reply,
+        each: &mut dyn FnMut(usize, &Reply),
+    ) {
+        let mut index = 0;
+        for run in calls.chunk_by(|a, b| a.verb == Verb::Check && b.verb == Verb::Check) {
+            if run[0].verb == Verb::Check {
+                self.check_all(run, reply, &mut |i, reply| each(index + i, reply));
+            } else {
+                self.answer_one(&run[0], reply);
+                each(index, reply);
+            }
+            index += run.len();
+        }
+    }
+
+    fn check_all(&self, run: &[Call<'_>], reply: &mut Reply, each: &mut dyn FnMut(usize, &Reply)) {
+        let asked: Vec<_> = run.iter().map(|call| Self::parsed(CheckRequest::parse(call.body))).collect();
+        self.decide(&asked, &mut |index, outcome| {
+            match outcome {
+                Ok(decided) => answer::write(self.app(), &decided, &run[index], None, reply),
+                Err(problem) => problem.write(reply),
+            }
+            each(index, reply);
+        });
+    }
+
+    fn batch(&self, call: &Call<'_>, reply: &mut Reply) {
+        let checks = match parse_batch(call.body) {
+            Ok(checks) => checks,
+            Err(flaws) => return Problem::bad_input(&flaws).write(reply),
+        };
+        let asked: Vec<_> =
+            checks.iter().map(|check| Self::parsed(CheckRequest::parse(check.as_bytes()))).collect();
+        reply.begin(200, answer::JSON);
+        reply.body.extend_from_slice(b"{\"results\":[");
+        self.decide(&asked, &mut |index, outcome| {
+            if index > 0 {
+                reply.body.push(b',');
+            }
+            match outcome {
+                Ok(decided) => answer::write_object(self.app(), &decided, None, &mut reply.body),
+                Err(problem) => {
+                    problem.within(&format!("/checks/{index}")).write_object(&mut reply.body);
+                }
+            }
+        });
+        reply.body.extend_from_slice(b"]}");
+    }
+
+    fn parsed(request: Result<CheckRequest<'_>, Vec<Flaw>>) -> Parsed<'_> {
+        request.map_err(|flaws| Problem::bad_input(&flaws))
+    }
+
+    /// Decides checks in their order, all at once.
+    fn decide(&self, asked: &[Parsed<'_>], each: &mut dyn FnMut(usize, Result<Decided<'_>, Problem>)) {
+        let keys: Vec<_> =
+            asked.iter().map(|request| request.as_ref().map_or_else(|_| Vec::new(), own_keys)).collect();
+        let prepared: Vec<_> = asked
+            .iter()
+            .zip(&keys)
+            .map(|(request, keys)| match request {
+                Ok(request) => self.prepare(request, keys),
+                Err(problem) => Err(problem.clone()),
+            })
+            .collect();
+        let questions: Vec<_> = prepared
+            .iter()
+            .filter_map(|prepared| prepared.as_ref().ok())
+            .map(|Prepared { request, policy, checks }| Asked { policy: *policy, checks, ask: request.ask })
+            .collect();
+        let mut decisions = self.app.decide_batch(&questions).into_iter();
+        for (index, prepared) in prepared.into_iter().enumerate() {
+            let Prepared { request, policy, checks } = match prepared {
+                Ok(prepared) => prepared,
+                Err(problem) => {
+                    each(index, Err(problem));
+                    continue;
+                }
+            };
+            match decisions.next() {
+                Some(Ok(decision)) => {
+                    if request.ask == Ask::Acquire {
+                        self.app.note(policy, &checks, &decision);
+                    }
+                    each(index, Ok(Decided { policy, request, checks: &checks, decision: &decision }));
+                }
+                Some(Err(wrong)) => each(index, Err(of_store(wrong))),
+                None => each(index, Err(Problem::unavailable("the store is silent".to_owned()))),
+            }
+        }
+    }
+
+    fn reserve(&self, call: &Call<'_>, reply: &mut Reply) {
+        if let Err(problem) = self.try_reserve(call, reply) {
+            problem.write(reply);
+        }
+    }
+
+    /// Takes what is asked for and keeps under an id what is needed to settle it.
+    fn try_reserve(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
+        let request = Self::parsed(CheckRequest::parse_reserve(call.body))?;
+        if request.cost == 0 {
+            let message = "a reservation holds at least 1".to_owned();
+            return Err(Problem::bad_input(&[request.places.flaw("cost", message, None)]));
+        }
+        let keys = own_keys(&request);
+        let Prepared { policy, checks, .. } = self.prepare(&request, &keys)?;
+        let now = self.now();
+        self.app
+            .holds()
+            .room(now)
+            .map_err(|wait| Problem::too_many_holds(MAX_HOLDS, retry_after_seconds(wait)))?;
+        let (decision, reservation) = self.app.store_of(policy).reserve_now(&checks).map_err(of_store)?;
+        self.app.note(policy, &checks, &decision);
+        let holds = self.app.holds();
+        let id = reservation.map(|taken| holds::written(holds.keep(policy, request.cost, taken, now)));
+        let held = id.as_deref().map(|id| answer::Held { id, ttl: HOLD_TTL });
+        let decided = Decided { policy, request: &request, checks: &checks, decision: &decision };
+        answer::write(self.app(), &decided, call, held.as_ref(), reply);
+        Ok(())
+    }
+
+    /// Ends a reservation: at what it came to, or at nothing.
+    fn settle(&self, ending: Result<Ending<'_>, Vec<Flaw>>, reply: &mut Reply) {
+        if let Err(problem) = self.try_settle(ending, reply) {
+            problem.write(reply);
+        }
+    }
+
+    fn try_settle(&self, ending: Result<Ending<'_>, Vec<Flaw>>, reply: &mut Reply) -> Result<(), Problem> {
+        let Ending { id, cost } = ending.map_err(|flaws| Problem::bad_input(&flaws))?;
+        let known = holds::read(&id).ok_or_else(Problem::unknown_id)?;
+        let ending = self.app.holds().end(known, cost, self.now()).map_err(|wrong| match wrong {
+            NotEnded::Unknown => Problem::unknown_id(),
+            NotEnded::Otherwise(cost) => Problem::already_settled(cost),
+        })?;
+        answer::ended(self.app(), &id, &ending, reply);
+        Ok(())
+    }
+
+    /// The policy that a request names.
+    fn policy(&self, request: &CheckRequest<'_>) -> Result<(usize, &Policy), Problem> {
+        let config = self.app.config();
+        if let Some(index) = config.policy_index(&request.policy) {
+            return Ok((index, &config.policies[index]));
+        }
+        let names = config.policies.iter().take(MAX_SEARCHED_NAMES).map(|policy| policy.name().as_str());
+        let hint = nearest(&request.policy, names).map(|name| format!("did you mean `{name}`?"));
+        let message = format!("there is no policy {}", quoted(&request.policy));
+        Err(Problem::unknown_policy(&request.places.flaw("policy", message, hint)))
+    }
+
+    fn prepare<'p>(
+        &'p self,
+        request: &'p CheckRequest<'p>,
+        keys: &'p [(&'p str, &'p str)],
+    ) -> Result<Prepared<'p>, Problem> {
+        let (index, policy) = self.policy(request)?;
+        let call = PolicyCall { key: request.key.as_deref(), keys, cost: request.cost };
+        let checks = policy
+            .checks(&call)
+            .map_err(|wrong| Problem::bad_input(&[ratekeeper_sim::call_flaw(&request.places, &wrong)]))?;
+        Ok(Prepared { request, policy: index, checks })
+    }
+}
+
+/// The keys that a request gives for limits with keys of their own.
+fn own_keys<'r>(request: &'r CheckRequest<'_>) -> Vec<(&'r str, &'r str)> {
+    request.keys.iter().map(|(name, key)| (name.as_ref(), key.as_ref())).collect()
+}
+
+/// What a store's failure is to the caller.
+fn of_store(wrong: StoreError) -> Problem {
+    match wrong {
+        StoreError::TooManyLimits => Problem::too_many_limits(wrong.to_string()),
+        _ => Problem::unavailable(wrong.to_string()),
+    }
+}
+
+/// A check as it was read, or what is wrong with it.
+type Parsed<'a> = Result<CheckRequest<'a>, Problem>;

@@ -1,0 +1,203 @@
+//! One connection as long as it stays on the short way: one read, one round of answers, one write.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Duration, Instant, sleep, timeout};
+
+use crate::transport::http::connection::{CLOSE_PAUSE, FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT};
+use crate::transport::http::lane::{Desk, MAX_BUFFER_BYTES, Next, round};
+use crate::transport::http::service::Service;
+
+/// What a buffer begins with: a few requests. It grows when a read fills it.
+const BUFFER_BYTES: usize = 4 * 1_024;
+/// How long the rest of a request may take to come before hyper waits for it: slow senders are its affair.
+const PARTIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// After the last answer: how much of what the peer still sends is read, so that it sees the answer and not a
+/// reset.
+const MAX_LINGER_BYTES: usize = 256 * 1_024;
+
+/// How it ended.
+pub(super) enum Ended {
+    /// The connection is to be closed.
+    Over,
+    /// It goes on with hyper, from these bytes on.
+    GoesOn { read: Vec<u8> },
+}
+
+/// What is waited for.
+enum Event {
+    Read(io::Result<usize>),
+    TimeOut,
+    ServerEnds,
+}
+
+/// Answers what comes the short way, until something else comes or the connection ends.
+pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut T,
+    service: &Service,
+    mut ended: watch::Receiver<bool>,
+) -> Ended {
+    let mut input = Input::default();
+    let mut output = Vec::new();
+    let mut desk = Desk::default();
+    let (mut rounds, mut rounds_before, mut awaits_rest, mut ends) = (0_u64, 0, false, false);
+    // One timer for the whole connection, set anew only when it goes off or a request comes in parts: the clock
+    // is not read for requests that come whole.
+    let mut timer = pin!(sleep(FIRST_REQUEST_TIMEOUT));
+    // One future, since to ask it anew for each request would take a lock that all connections share.
+    let mut ending = pin!(ended.changed());
+    loop {
+        let event = poll_fn(|context| {
+            if let Poll::Ready(read) = input.poll_read(stream, context) {
+                return Poll::Ready(Event::Read(read));
+            }
+            if timer.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::TimeOut);
+            }
+            if !ends && ending.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Event::ServerEnds);
+            }
+            Poll::Pending
+        });
+        match event.await {
+            Event::Read(Ok(0) | Err(_)) => {
+                // Half a request that will never be whole: hyper knows what to say to it.
+                return if input.bytes().is_empty() { Ended::Over } else { input.goes_on() };
+            }
+            Event::Read(Ok(_)) => {}
+            Event::ServerEnds => {
+                // What was sent before is here within this time.
+                ends = true;
+                timer.as_mut().reset(Instant::now() + CLOSE_PAUSE);
+                continue;
+            }
+            Event::TimeOut if !input.bytes().is_empty() => return input.goes_on(),
+            Event::TimeOut if ends || rounds == rounds_before => return Ended::Over,
+            Event::TimeOut => {
+                (rounds_before, awaits_rest) = (rounds, false);
+                timer.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
+                continue;
+            }
+        }
+        let busy = service.busy();
+        let (used, next) = round(service, input.bytes(), &mut output, &mut desk);
+        input.consume(used);
+        if !output.is_empty() {
+            rounds += 1;
+            if write(stream, &output).await.is_err() {
+                return Ended::Over;
+            }
+            output.clear();
+            // A long pipeline leaves a long buffer.
+            output.shrink_to(MAX_BUFFER_BYTES);
+        }
+        drop(busy);
+        match next {
+            Next::Read if !input.bytes().is_empty() && !awaits_rest && !ends => {
+                awaits_rest = true;
+                timer.as_mut().reset(Instant::now() + PARTIAL_TIMEOUT);
+            }
+            Next::Read => {}
+            Next::HandOver => return input.goes_on(),
+            Next::Close => {
+                linger(stream).await;
+                return Ended::Over;
+            }
+        }
+    }
+}
+
+/// Writes all of it. Who does not read the answers is let go.
+async fn write<T: AsyncWrite + Unpin>(stream: &mut T, output: &[u8]) -> io::Result<()> {
+    // Most often it fits at once, and no timer is needed.
+    let written = poll_fn(|context| match Pin::new(&mut *stream).poll_write(context, output) {
+        Poll::Ready(written) => Poll::Ready(written),
+        Poll::Pending => Poll::Ready(Ok(0)),
+    })
+    .await?;
+    let rest = &output[written..];
+    let whole = async {
+        stream.write_all(rest).await?;
+        stream.flush().await
+    };
+    if rest.is_empty() {
+        return stream.flush().await;
+    }
+    match timeout(IDLE_TIMEOUT, whole).await {
+        Ok(done) => done,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// Ends our half and reads what is still under way: a socket that is closed with bytes unread takes the answer
+/// back.
+async fn linger<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
+    let _ = timeout(CLOSE_PAUSE, async {
+        if stream.shutdown().await.is_err() {
+            return;
+        }
+        let mut thrown = [0; 1_024];
+        let mut most = MAX_LINGER_BYTES;
+        while let Ok(read @ 1..) = stream.read(&mut thrown).await {
+            most = most.saturating_sub(read);
+            if most == 0 {
+                return;
+            }
+        }
+    })
+    .await;
+}
+
+/// What has been read and not answered.
+#[derive(Default)]
+struct Input {
+    buffer: Vec<u8>,
+    /// How much of the buffer has been read into.
+    filled: usize,
+}
+
+impl Input {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.filled]
+    }
+
+    fn poll_read<T: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut T,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if self.filled == self.buffer.len() {
+            let length = (2 * self.buffer.len()).clamp(BUFFER_BYTES, MAX_BUFFER_BYTES);
+            // What does not fit into the longest buffer was handed over before.
+            self.buffer.resize(length.max(self.filled + 1), 0);
+        }
+        let mut free = ReadBuf::new(&mut self.buffer[self.filled..]);
+        match Pin::new(stream).poll_read(context, &mut free) {
+            Poll::Ready(Ok(())) => {
+                let read = free.filled().len();
+                self.filled += read;
+                Poll::Ready(Ok(read))
+            }
+            Poll::Ready(Err(wrong)) => Poll::Ready(Err(wrong)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Forgets the beginning.
+    fn consume(&mut self, used: usize) {
+        if used > 0 {
+            self.buffer.copy_within(used..self.filled, 0);
+            self.filled -= used;
+        }
+    }
+
+    fn goes_on(mut self) -> Ended {
+        self.buffer.truncate(self.filled);
+        Ended::GoesOn { read: self.buffer }
+    }
+}
