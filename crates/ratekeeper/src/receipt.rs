@@ -205,6 +205,15 @@ impl Reservation {
     /// assert_eq!((receipt.charged(), tokens.peek("tenant-7").remaining()), (750, 0));
     /// # Ok::<(), ratekeeper::BuildError>(())
     /// ```
+    ///
+    /// An admission is settled once:
+    ///
+    /// ```compile_fail,E0382
+    /// # use ratekeeper::{KeyedLimiter, Limit};
+    /// let reservation = KeyedLimiter::new(Limit::per_minute(1_000)).reserve("tenant-7", 400).expect("fits");
+    /// let receipt = reservation.settle(250);
+    /// let again = reservation.settle(0);
+    /// ```
     pub fn settle(self, actual: u64) -> Receipt {
         self.settle_by(|_| Some(actual))
     }

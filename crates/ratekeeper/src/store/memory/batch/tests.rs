@@ -230,3 +230,22 @@ fn a_request_that_cannot_be_asked_leaves_its_neighbours_alone() {
     assert_eq!((answers.len(), remaining(0), remaining(2)), (4, 4, 3));
     assert!(answers[3].as_ref().unwrap().allowed, "no limit refuses nothing");
 }
+
+#[test]
+fn a_request_with_one_limit_too_many_for_the_store_leaves_its_other_limits_to_nobody() {
+    let policy = Name::new("p").unwrap();
+    let named = |limit| NamedLimit::new(&policy, policy.clone(), limit);
+    let store = store_like(None, 10, true, clocks(true).1);
+    let known = named(Limit::per_hour(9));
+    assert!(store.inner.prepare(known.limit()).is_some());
+    let shapes = (1..).map_while(|n| store.inner.prepare(&Limit::per_minute(n)));
+    assert_eq!(shapes.count(), super::super::shapes::MAX_SHAPES - 1);
+    let one_too_many = named(Limit::per_second(1));
+    let check = |limit, cost| Check { limit, key: "k".into(), cost };
+    let (cheap, dear) = ([check(&known, 1)], [check(&known, 2)]);
+    let bad = [check(&known, 5), check(&one_too_many, 1)];
+    let question = |checks| Question { checks, ask: Ask::Acquire };
+    let answers = store.decide_batch(&[question(&cheap), question(&bad), question(&dear)]);
+    assert!(matches!(answers[1], Err(StoreError::TooManyShapes)));
+    assert_eq!(answers[2].as_ref().unwrap().remaining, 6);
+}
