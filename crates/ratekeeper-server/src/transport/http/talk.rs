@@ -76,11 +76,14 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
                 timer.as_mut().reset(Instant::now() + CLOSE_PAUSE);
                 continue;
             }
-            Event::TimeOut if !input.bytes().is_empty() => return input.goes_on(),
-            Event::TimeOut if ends || rounds == rounds_before => return Ended::Over,
+            Event::TimeOut if ends || rounds == rounds_before => {
+                return if input.bytes().is_empty() { Ended::Over } else { input.goes_on() };
+            }
             Event::TimeOut => {
-                (rounds_before, awaits_rest) = (rounds, false);
-                timer.as_mut().reset(Instant::now() + IDLE_TIMEOUT);
+                // A long pipeline is cut by its reads again and again: what is awaited now is another rest.
+                (rounds_before, awaits_rest) = (rounds, !input.bytes().is_empty());
+                let patience = if awaits_rest { PARTIAL_TIMEOUT } else { IDLE_TIMEOUT };
+                timer.as_mut().reset(Instant::now() + patience);
                 continue;
             }
         }
@@ -99,7 +102,7 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
         drop(busy);
         match next {
             Next::Read if !input.bytes().is_empty() && !awaits_rest && !ends => {
-                awaits_rest = true;
+                (rounds_before, awaits_rest) = (rounds, true);
                 timer.as_mut().reset(Instant::now() + PARTIAL_TIMEOUT);
             }
             Next::Read => {}

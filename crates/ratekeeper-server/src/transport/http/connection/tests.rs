@@ -148,3 +148,25 @@ async fn an_idle_connection_ends_with_the_server() {
     let (_, seconds) = peer.rest().await;
     assert_eq!(seconds, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pipeline_that_is_cut_within_requests_stays_on_the_short_way() {
+    let service = Service::new(Arc::new(App::of(FILE)));
+    let (mut peer, mut ours) = duplex(64 * 1_024);
+    let (_stop, stopped) = watch::channel(false);
+    let answering = tokio::spawn(async move { talk::talk(&mut ours, &service, stopped).await });
+    let body = r#"{"policy":"p","key":"k"}"#;
+    let length = body.len();
+    let request = format!("POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}");
+    // Something is awaited whenever the timer goes off, and never for long.
+    for _ in 0..5 {
+        peer.write_all(&request.as_bytes()[..20]).await.expect("it is open");
+        sleep(Duration::from_millis(900)).await;
+        peer.write_all(&request.as_bytes()[20..]).await.expect("it is open");
+    }
+    peer.shutdown().await.expect("it is open");
+    assert!(matches!(answering.await.expect("no panic"), Ended::Over));
+    let mut answers = String::new();
+    peer.read_to_string(&mut answers).await.expect("answers are text");
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 5);
+}
