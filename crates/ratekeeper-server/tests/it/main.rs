@@ -1,6 +1,7 @@
 //! The real binary, from outside: what it prints, how it ends, what it answers on its sockets.
 
 mod cli;
+mod examples;
 mod http;
 mod life;
 mod questions;

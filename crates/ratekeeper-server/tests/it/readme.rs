@@ -1,4 +1,4 @@
-//! Every block of the README and of the pages in `docs` is run as it stands there.
+//! Every block of the README and of the pages in `docs` and `examples` is run as it stands there.
 //!
 //! - `console`: lines that begin with `$ ` are commands (with their here-documents and continuations), the lines
 //!   below are what they print, `…` standing for anything, a line of `…` alone for any lines. All commands of a
@@ -7,8 +7,12 @@
 //!   `./test`, `.ci/run`, `cargo` and `docker` are not run.
 //! - `yaml`: a whole configuration is validated and becomes `ratekeeper.yaml` of that folder.
 //! - `sh`: not run (it installs or builds), but its syntax is checked.
+//! - a block of any language that begins with a comment of one word with a dot in it, as `# limited.py` or
+//!   `// limited.mjs`, becomes the file of that name, for the commands below it. `python3` and `node` have to be
+//!   there (`./test` sees to it); commands of `go` are left out where it is not, and the test says so.
 //! - `rust`: run as documentation tests elsewhere.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -46,6 +50,14 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     }
     assert!(open.is_none(), "a block is not closed");
     blocks
+}
+
+/// The file that a block shows, if its first line is a comment that names one.
+fn file_name<'p>(block: &Block<'p>) -> Option<&'p str> {
+    let first = block.lines.first()?;
+    let name = first.strip_prefix("# ").or_else(|| first.strip_prefix("// "))?;
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    (is_plain && name.contains('.')).then_some(name)
 }
 
 /// The commands of a console block and what they print.
@@ -88,16 +100,26 @@ fn here_document(command: &str) -> Option<String> {
 }
 
 /// A page being run.
-struct Page {
+pub(crate) struct Page {
     folder: Folder,
     server: Option<Server>,
+    /// Files that the page shows, as they stand there.
+    shown: Vec<(String, String)>,
 }
 
 impl Page {
     fn run(text: &str) -> Result<usize, String> {
-        let mut page = Self { folder: Folder::new(), server: None };
+        Self::run_in(Folder::new(), text)
+    }
+
+    /// Runs a page in a folder in which there may be files already; how many commands it has.
+    pub(crate) fn run_in(folder: Folder, text: &str) -> Result<usize, String> {
+        let mut page = Self { folder, server: None, shown: Vec::new() };
         let mut commands = 0;
         for block in blocks(text) {
+            if let Some(name) = file_name(&block) {
+                page.shown.push((name.to_owned(), block.lines.join("\n") + "\n"));
+            }
             match block.language.split([',', ' ']).next().unwrap_or_default() {
                 "console" => {
                     for exchange in exchanges(&block) {
@@ -128,7 +150,17 @@ impl Page {
             }
             // The tests would run themselves without end, and builds are not what a page is tested for.
             ["./test" | ".ci/run" | "cargo" | "docker", ..] => return Ok(()),
-            _ => self.shell(&command),
+            ["go", ..] if !self.shell("go version").starts_with("go version") => {
+                // Past the capture of the test's output: whoever reads it sees what was not tried.
+                let _ = writeln!(std::io::stderr(), "not run, since there is no go: {command}");
+                return Ok(());
+            }
+            _ => {
+                for (name, text) in &self.shown {
+                    self.folder.file(name, self.rewritten(text));
+                }
+                self.shell(&command)
+            }
         };
         let expected: Vec<String> = exchange.expected.iter().map(|line| self.rewritten(line)).collect();
         let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
@@ -153,7 +185,13 @@ impl Page {
         bash.args(["-c", &format!("exec 2>&1\n{}", self.rewritten(command))])
             .current_dir(self.folder.path())
             .env("PATH", format!("{}:{path}", binary.display()))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
             .env_remove("RATEKEEPER_CONFIG");
+        // Where the scripts of examples look for the server.
+        if let Some(server) = &self.server {
+            bash.env("RATEKEEPER_SERVER", format!("http://{}", server.address))
+                .env("RATEKEEPER_ADMIN", format!("http://{}", server.admin));
+        }
         let output = run_command(bash, b"");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -273,6 +311,14 @@ cargo install --path crates/ratekeeper-server
 #[test]
 fn a_page_is_run_as_it_stands() {
     assert_eq!(Page::run(PAGE), Ok(6));
+}
+
+#[test]
+fn a_file_that_a_page_shows_is_there_for_its_commands() {
+    let page = "```python\n# hello.py\nprint('hello')\n```\n```console\n$ python3 hello.py\nhello\n```\n";
+    assert_eq!(Page::run(page), Ok(1));
+    let page = page.replace("# hello.py", "# says hello");
+    assert!(Page::run(&page).expect_err("there is no such file").contains("hello.py"));
 }
 
 #[test]
