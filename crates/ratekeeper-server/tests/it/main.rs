@@ -4,6 +4,7 @@ mod cli;
 mod examples;
 mod http;
 mod life;
+mod openapi;
 mod questions;
 mod readme;
 mod simulate;
