@@ -53,6 +53,28 @@ fn the_readme_stays_short() {
 }
 
 #[test]
+fn pages_of_examples_fit_on_a_screen() {
+    for path in files().into_iter().filter(|path| path.starts_with("examples/") && path.ends_with(".md")) {
+        let lines = read(&path).lines().count();
+        assert!(lines <= 40, "{path} has {lines} lines");
+    }
+}
+
+#[test]
+fn every_example_is_named_by_a_page() {
+    let pages = read("docs/clients.md");
+    for path in files() {
+        let Some((folder, _)) = path.strip_prefix("examples/").and_then(|path| path.split_once('/')) else {
+            continue;
+        };
+        assert!(
+            pages.contains(&format!("(../examples/{folder}/README.md)")),
+            "nobody finds examples/{folder}"
+        );
+    }
+}
+
+#[test]
 fn every_algorithm_is_documented() {
     for name in [
         "fixed-window",
