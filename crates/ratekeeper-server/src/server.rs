@@ -152,7 +152,10 @@ impl Plan {
         let mut signals = Signals::new()
             .map_err(|wrong| Failure::Other(format!("error: cannot listen for signals: {wrong}")))?;
         let (stop, stopped) = watch::channel(false);
+        // Operators see the others out: readiness and the last numbers are asked for until then.
+        let (stop_admin, admin_stopped) = watch::channel(false);
         let mut serving = JoinSet::new();
+        let mut serving_admin = JoinSet::new();
         let mut urls = Vec::new();
         if let Some(door) = self.http {
             let listener = door.bind().await?;
@@ -166,7 +169,7 @@ impl Plan {
             urls.push((door.name, door.url(&listener)?));
             let site = Arc::new(admin::Admin::new(Arc::clone(&app), self.token));
             let most = door.settings.max_connections;
-            serving.spawn(http::serve(listener, site, door.tls, most, stopped.clone()));
+            serving_admin.spawn(http::serve(listener, site, door.tls, most, admin_stopped));
         }
         // People are told in words, programs in lines of one kind.
         let config = app.config();
@@ -190,7 +193,11 @@ impl Plan {
         // An error means that nobody is left to be told.
         let _ = stop.send(true);
         tokio::select! {
-            () = async { while serving.join_next().await.is_some() {} } => {}
+            () = async {
+                while serving.join_next().await.is_some() {}
+                let _ = stop_admin.send(true);
+                while serving_admin.join_next().await.is_some() {}
+            } => {}
             () = signals.next() => {} // Asked twice: at once.
         }
         app.log().flush(FLUSH_TIMEOUT);

@@ -33,6 +33,9 @@ pub(super) fn show(app: &App, rest: &str, reply: &mut Reply) -> Result<(), Probl
     let (index, policy, key) = find(app, rest)?;
     let call = Call { key: Some(&key), keys: &[], cost: 1 };
     let checks = policy.seen_checks(&call).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    if checks.is_empty() {
+        return Err(no_such_limit(policy));
+    }
     let decision = app.store_of(index).decide_now(&checks, Ask::Peek);
     let decision = decision.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
     let limits = checks.iter().zip(decision.limits()).map(|(check, verdict)| {
@@ -57,9 +60,16 @@ pub(super) async fn reset(app: &App, rest: &str, reply: &mut Reply) -> Result<()
     let (index, policy, key) = find(app, rest)?;
     let call = Call { key: Some(&key), keys: &[], cost: 0 };
     let checks = policy.reset_checks(&call).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    if checks.is_empty() {
+        return Err(no_such_limit(policy));
+    }
     app.store_of(index).reset(&checks).await.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
     reply.begin_empty(204);
     Ok(())
+}
+
+fn no_such_limit(policy: &Policy) -> Problem {
+    Problem::bad_path(format!("no limit of `{}` counts by the policy's key", policy.name()))
 }
 
 /// The policy and the key of `{policy}/{key}`.

@@ -60,6 +60,9 @@ impl Admin {
     }
 
     async fn route(&self, request: &Request<Incoming>, reply: &mut Reply) -> Result<(), Problem> {
+        if request.version() == Version::HTTP_11 && request.headers().get_all(HOST).iter().count() != 1 {
+            return Err(Problem::bad_host());
+        }
         let (method, path) = (request.method(), request.uri().path());
         if let Some(query) = request.uri().query().filter(|query| !query.is_empty()) {
             return Err(Problem::unknown_query(query, "none is known here"));

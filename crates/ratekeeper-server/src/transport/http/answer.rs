@@ -91,6 +91,10 @@ fn write_fields(texts: &Texts, decision: &Decision, wanted: bool, reply: &mut Re
 /// The older fields, of the binding limit.
 fn write_x_fields(app: &App, texts: &Texts, decided: &Decided<'_>, reply: &mut Reply) {
     let Some(verdict) = decided.decision.limits().get(decided.decision.binding) else { return };
+    if decided.decision.reason == Some(Reason::StoreUnavailable) {
+        // There is no state that these would be the numbers of.
+        return;
+    }
     let numbers = match texts.headers.x_ratelimit {
         XOption::Off => return,
         XOption::Unix => XRateLimit::unix(verdict, app.now()),

@@ -105,6 +105,10 @@ impl Service {
         if *method != Method::GET && *method != Method::HEAD {
             return Err(Problem::method_not_allowed("GET, HEAD"));
         }
+        let query = request.uri().query().filter(|query| path == "/v1/policies" && !query.is_empty());
+        if let Some(query) = query {
+            return Err(Problem::unknown_query(query, "none is known here"));
+        }
         match path {
             "/readyz" if self.is_draining() => {
                 answer::text(503, "draining\n", reply);
@@ -178,7 +182,8 @@ fn wants_status(verb: Verb, query: Option<&str>) -> Result<bool, Problem> {
         None | Some("") => Ok(false),
         Some("status=true") if verb.has_status() => Ok(true),
         Some("status=false") if verb.has_status() => Ok(false),
-        Some(other) => Err(Problem::unknown_query(other, KNOWN_QUERY)),
+        Some(other) if verb.has_status() => Err(Problem::unknown_query(other, KNOWN_QUERY)),
+        Some(other) => Err(Problem::unknown_query(other, "none is known here")),
     }
 }
 
