@@ -45,7 +45,7 @@ mod store;
 mod sync;
 
 pub use all::{All, all};
-pub use clock::{IntoClock, ProcessClock};
+pub use clock::{IntoClock, ProcessClock, Stopwatch};
 pub use error::BuildError;
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder, LimiterCheck};
 pub use limiter::{Limiter, LimiterBuilder};

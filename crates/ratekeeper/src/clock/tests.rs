@@ -94,3 +94,15 @@ fn readings_of_a_thread_never_go_back() {
         }
     });
 }
+
+#[test]
+fn a_stopwatch_counts_what_the_clock_counts() {
+    let (watch, began) = (Stopwatch::start(), ProcessClock.now());
+    while ProcessClock.now().get() < began.get() + 2_000 {
+        std::hint::spin_loop();
+    }
+    // The clock may be a twelfth of a percent off while it follows wall time; what comes between is on top.
+    let ns = watch.elapsed_ns();
+    assert!(ns > 1_990_000, "{ns}");
+    assert!(watch.elapsed_ns() >= ns);
+}
