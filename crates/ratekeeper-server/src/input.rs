@@ -9,6 +9,7 @@ use ratekeeper_policy::{Config, ConfigErrors, MAX_FILE_BYTES};
 
 use crate::app::App;
 use crate::cli::{self, Failure};
+use crate::voice::Voice;
 
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "ratekeeper.yaml";
@@ -24,11 +25,12 @@ pub(crate) struct ConfigArgs {
 impl ConfigArgs {
     /// The file meant: flag, environment, default.
     pub(crate) fn file(&self) -> PathBuf {
+        self.named().unwrap_or_else(|| DEFAULT_FILE.into())
+    }
+
+    fn named(&self) -> Option<PathBuf> {
         let from_environment = || std::env::var_os("RATEKEEPER_CONFIG").filter(|file| !file.is_empty());
-        self.config
-            .clone()
-            .or_else(|| from_environment().map(PathBuf::from))
-            .unwrap_or_else(|| DEFAULT_FILE.into())
+        self.config.clone().or_else(|| from_environment().map(PathBuf::from))
     }
 }
 
@@ -102,8 +104,11 @@ pub(crate) fn app(config: Config) -> Result<App, Failure> {
     App::new(config).map_err(|wrong| Failure::Other(format!("error: {wrong}")))
 }
 
-/// Says what is hardly meant as it is written, a line each on stderr.
-pub(crate) fn warn(config: &Config) {
+/// Says what is hardly meant as it is written, a line each on stderr; nothing to those who want it quiet.
+pub(crate) fn warn(config: &Config, voice: Voice) {
+    if voice.is_quiet() {
+        return;
+    }
     for warning in config.warnings() {
         cli::tell(&format!("{}: {}", warning.severity, warning.message));
     }

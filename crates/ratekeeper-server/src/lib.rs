@@ -16,6 +16,7 @@ mod server;
 mod signals;
 mod telemetry;
 mod transport;
+mod voice;
 
 /// Runs the command that was typed; the result is the exit code of the process.
 #[must_use]

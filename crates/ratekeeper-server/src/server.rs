@@ -17,6 +17,7 @@ use crate::signals::Signals;
 use crate::telemetry::Listener as Name;
 use crate::telemetry::log::{Event, Loaded};
 use crate::transport::{admin, http, tls};
+use crate::voice::Voice;
 
 /// How long the last lines of the log may take to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -138,16 +139,16 @@ impl Plan {
     ///
     /// # Errors
     /// If an address cannot be listened on.
-    pub(crate) fn run(self, app: App, origin: &str) -> Result<(), Failure> {
+    pub(crate) fn run(self, app: App, origin: &str, voice: Voice) -> Result<(), Failure> {
         app.prepare()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .map_err(|wrong| Failure::Other(format!("error: cannot start threads: {wrong}")))?;
-        runtime.block_on(self.serve(Arc::new(app), origin))
+        runtime.block_on(self.serve(Arc::new(app), origin, voice))
     }
 
-    async fn serve(self, app: Arc<App>, origin: &str) -> Result<(), Failure> {
+    async fn serve(self, app: Arc<App>, origin: &str, voice: Voice) -> Result<(), Failure> {
         // Before anybody can know that we listen: from then on a signal must find us ready to end well.
         let mut signals = Signals::new()
             .map_err(|wrong| Failure::Other(format!("error: cannot listen for signals: {wrong}")))?;
@@ -179,7 +180,7 @@ impl Plan {
             for (name, url) in &urls {
                 app.log().event(&Event::Listen { listener: *name, address: url });
             }
-        } else {
+        } else if !voice.is_quiet() {
             cli::tell(&banner(&app, origin, &urls, self.beside.as_ref().map(|beside| beside.line.as_str())));
         }
         if let (Some(beside), Some((_, url))) =

@@ -5,6 +5,7 @@ use clap::Args;
 use crate::cli::{self, Failure};
 use crate::input;
 use crate::server::{Addresses, Plan};
+use crate::voice::Voice;
 
 /// The built-in configuration.
 const FILE: &str = include_str!("demo.yaml");
@@ -20,13 +21,14 @@ pub(super) struct Demo {
 }
 
 impl Demo {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, voice: Voice) -> Result<(), Failure> {
         if self.print_config {
             return cli::print(FILE);
         }
-        let config =
+        let mut config =
             input::parse("built in", FILE.as_bytes()).map_err(|errors| Failure::Other(errors.to_string()))?;
+        voice.tune(&mut config)?;
         let app = input::app(config)?;
-        Plan::new(&app, "built in", self.addresses)?.run(app, "built in")
+        Plan::new(&app, "built in", self.addresses)?.run(app, "built in", voice)
     }
 }

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::voice::Voice;
 
 mod demo;
 mod serve;
@@ -14,6 +16,8 @@ mod validate;
 #[derive(Parser)]
 #[command(name = "ratekeeper", version, arg_required_else_help = true)]
 struct Cli {
+    #[command(flatten)]
+    voice: Voice,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -24,6 +28,15 @@ enum Verb {
     Serve(serve::Serve),
     Validate(validate::Validate),
     Simulate(Box<simulate::Simulate>),
+}
+
+/// How a command says what it has found.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For programs: one object on stdout
+    Json,
 }
 
 /// How a command failed: what to say on stderr, and the exit code.
@@ -56,10 +69,11 @@ pub(crate) fn run() -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
+    let voice = cli.voice;
     let done = match cli.verb {
-        Verb::Demo(demo) => demo.run(),
-        Verb::Serve(serve) => serve.run(),
-        Verb::Validate(validate) => validate.run(),
+        Verb::Demo(demo) => demo.run(voice),
+        Verb::Serve(serve) => serve.run(voice),
+        Verb::Validate(validate) => validate.run(voice),
         Verb::Simulate(simulate) => simulate.run(),
     };
     match done {

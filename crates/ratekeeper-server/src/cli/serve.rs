@@ -5,6 +5,7 @@ use clap::Args;
 use crate::cli::Failure;
 use crate::input::{self, ConfigArgs};
 use crate::server::{Addresses, Plan};
+use crate::voice::Voice;
 
 /// Serve the configuration's policies: POST /v1/check decides
 ///
@@ -19,12 +20,13 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, voice: Voice) -> Result<(), Failure> {
         let file = self.config.file();
-        let config = input::config(&file)?;
-        input::warn(&config);
+        let mut config = input::config(&file)?;
+        voice.tune(&mut config)?;
+        input::warn(&config, voice);
         let origin = input::shown(&file);
         let app = input::app(config)?;
-        Plan::new(&app, &origin, self.addresses)?.run(app, &origin)
+        Plan::new(&app, &origin, self.addresses)?.run(app, &origin, voice)
     }
 }

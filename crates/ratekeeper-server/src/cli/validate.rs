@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ratekeeper_policy::{Config, ConfigError, ConfigErrors};
 use serde::Serialize;
 
-use crate::cli::{self, Failure};
+use crate::cli::{self, Failure, Format};
 use crate::input::{self, ConfigArgs, Unreadable};
+use crate::voice::Voice;
 
 /// Check a configuration file and say all that is wrong with it
 #[derive(Args)]
@@ -17,21 +18,13 @@ pub(super) struct Validate {
     /// The configuration file, instead of --config
     #[arg(value_name = "FILE", conflicts_with = "config")]
     file: Option<PathBuf>,
-    /// How to say it
+    /// How to say it; as JSON, errors are said on stdout too
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people; errors on stderr
-    Text,
-    /// One object on stdout, errors included
-    Json,
-}
-
 impl Validate {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, voice: Voice) -> Result<(), Failure> {
         let file = self.file.unwrap_or_else(|| self.config.file());
         let name = input::shown(&file);
         let text = match (input::read(&file), self.format) {
@@ -46,7 +39,7 @@ impl Validate {
         match self.format {
             Format::Text => match config {
                 Ok(config) => {
-                    input::warn(&config);
+                    input::warn(&config, voice);
                     cli::print(&summary(&name, &config))
                 }
                 Err(errors) => Err(Failure::BadInput(errors.to_string())),

@@ -10,3 +10,4 @@ mod readme;
 mod simulate;
 mod support;
 mod vectors;
+mod voice;

@@ -46,7 +46,10 @@ impl Drop for Folder {
 /// The binary with arguments and nothing of this process's environment that would change what it does.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(RATEKEEPER);
-    command.args(arguments).env_remove("RATEKEEPER_CONFIG");
+    command.args(arguments);
+    for variable in ["RATEKEEPER_CONFIG", "RATEKEEPER_SERVER", "RATEKEEPER_LOG", "RATEKEEPER_ADMIN_TOKEN"] {
+        command.env_remove(variable);
+    }
     command
 }
 
@@ -122,6 +125,22 @@ impl Server {
         };
         let (address, admin) = (after("  check "), after("  admin "));
         Self { child, banner, address, admin, stderr }
+    }
+
+    /// Starts a command that listens at `address` and may say nothing about it; what it says is all left to
+    /// [`wait`](Self::wait).
+    pub(crate) fn spawn_at(mut command: Command, address: &str) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("the binary starts");
+        let stderr = BufReader::new(child.stderr.take().expect("stderr is a pipe"));
+        let (address, admin, banner) = (address.to_owned(), String::new(), String::new());
+        let mut server = Self { child, banner, address, admin, stderr };
+        while TcpStream::connect(&server.address).is_err() {
+            assert!(server.child.try_wait().expect("it is our child").is_none(), "the server ended");
+            // Waits for the process to listen, which it does in its own time.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server
     }
 
     /// A server of this configuration.
