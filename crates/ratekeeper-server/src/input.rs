@@ -28,6 +28,11 @@ impl ConfigArgs {
         self.named().unwrap_or_else(|| DEFAULT_FILE.into())
     }
 
+    /// Whether somebody has named a file.
+    pub(crate) fn is_named(&self) -> bool {
+        self.named().is_some()
+    }
+
     fn named(&self) -> Option<PathBuf> {
         let from_environment = || std::env::var_os("RATEKEEPER_CONFIG").filter(|file| !file.is_empty());
         self.config.clone().or_else(|| from_environment().map(PathBuf::from))

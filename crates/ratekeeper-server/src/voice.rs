@@ -33,6 +33,11 @@ impl Voice {
         self.quiet
     }
 
+    /// Whether more than usual is to be said.
+    pub(crate) const fn is_verbose(self) -> bool {
+        self.verbose && !self.quiet
+    }
+
     /// Sets the level of a server's lines: by `-q` or `-v`, else by `RATEKEEPER_LOG`, else as the file has it.
     ///
     /// # Errors

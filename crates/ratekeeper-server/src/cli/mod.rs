@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::voice::Voice;
 
+mod check;
 mod demo;
 mod serve;
 mod simulate;
@@ -27,6 +28,7 @@ enum Verb {
     Demo(demo::Demo),
     Serve(serve::Serve),
     Validate(validate::Validate),
+    Check(check::Check),
     Simulate(Box<simulate::Simulate>),
 }
 
@@ -45,6 +47,8 @@ pub(crate) enum Failure {
     BadInput(String),
     /// Anything else: exit 1.
     Other(String),
+    /// `check` was answered, by a refusal: exit 10, and it has been said.
+    Denied,
     /// Nobody reads our output any more: a quiet end.
     OutputClosed,
 }
@@ -74,10 +78,12 @@ pub(crate) fn run() -> ExitCode {
         Verb::Demo(demo) => demo.run(voice),
         Verb::Serve(serve) => serve.run(voice),
         Verb::Validate(validate) => validate.run(voice),
+        Verb::Check(check) => check.run(voice),
         Verb::Simulate(simulate) => simulate.run(),
     };
     match done {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Denied) => ExitCode::from(10),
         Err(Failure::BadInput(message)) => {
             tell(&message);
             ExitCode::from(2)

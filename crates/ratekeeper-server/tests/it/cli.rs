@@ -106,7 +106,9 @@ fn usage_errors_end_with_2_on_stderr_and_help_with_0_on_stdout() {
         assert_eq!((stdout.as_str(), code), ("", 2), "{arguments:?}");
         assert!(stderr.contains("Usage:"), "{stderr}");
     }
-    for arguments in [&["--help"][..], &["serve", "--help"], &["demo", "-h"], &["simulate", "--help"]] {
+    for arguments in
+        [&["--help"][..], &["serve", "--help"], &["demo", "-h"], &["simulate", "--help"], &["check", "-h"]]
+    {
         let (stdout, stderr, code) = told(&run(arguments, ""));
         assert_eq!((stderr.as_str(), code), ("", 0), "{arguments:?}");
         assert!(stdout.contains("Usage:"), "{stdout}");

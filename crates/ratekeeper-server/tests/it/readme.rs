@@ -3,7 +3,8 @@
 //! - `console`: lines that begin with `$ ` are commands (with their here-documents and continuations), the lines
 //!   below are what they print, `…` standing for anything, a line of `…` alone for any lines. All commands of a
 //!   page share one folder and one shell environment; `ratekeeper` is the binary under test. A command that
-//!   serves is started in the background on a free port, and `127.0.0.1:8080` means that port from then on (`127.0.0.1:9090` the admin listener's).
+//!   serves is started in the background on a free port, and `127.0.0.1:8080` means that port from then on
+//!   (`127.0.0.1:9090` the admin listener's); `ratekeeper check` asks it.
 //!   `./test`, `.ci/run`, `cargo` and `docker` are not run.
 //! - `yaml`: a whole configuration is validated and becomes `ratekeeper.yaml` of that folder.
 //! - `sh`: not run (it installs or builds), but its syntax is checked.
@@ -186,8 +187,9 @@ impl Page {
             .current_dir(self.folder.path())
             .env("PATH", format!("{}:{path}", binary.display()))
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env_remove("RATEKEEPER_CONFIG");
-        // Where the scripts of examples look for the server.
+            .env_remove("RATEKEEPER_CONFIG")
+            .env_remove("RATEKEEPER_SERVER");
+        // What a page asks without an address, by command or by script, is meant for the server it has started.
         if let Some(server) = &self.server {
             bash.env("RATEKEEPER_SERVER", format!("http://{}", server.address))
                 .env("RATEKEEPER_ADMIN", format!("http://{}", server.admin));
@@ -302,6 +304,8 @@ $ cargo run --release -- serve --config ratekeeper.yaml &
 …
 $ curl -s 127.0.0.1:8080/v1/check -d '{"policy":"sms","key":"u1"}' | head -c 15
 {"allowed":true
+$ ratekeeper check sms u1
+DENIED   sms · u1 · cost 1     code 0 of 1 left     again in …     reason: limited
 ```
 ```sh
 cargo install --path crates/ratekeeper-server
@@ -310,7 +314,7 @@ cargo install --path crates/ratekeeper-server
 
 #[test]
 fn a_page_is_run_as_it_stands() {
-    assert_eq!(Page::run(PAGE), Ok(6));
+    assert_eq!(Page::run(PAGE), Ok(7));
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! `ratekeeper check`: ask a running server, from a terminal or a script.
+
+use std::path::Path;
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use ratekeeper::ProcessClock;
+use ratekeeper_core::Clock as _;
+use ratekeeper_policy::DEFAULT_HTTP;
+use ratekeeper_sim::hints::quoted;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::{self, Failure, Format};
+use crate::client::{Address, Connection, Trouble};
+use crate::input::{self, ConfigArgs};
+use crate::voice::Voice;
+use answer::{Answer, Asked, harmless};
+
+mod answer;
+
+/// Where the server is, unless a flag says otherwise.
+const SERVER_VARIABLE: &str = "RATEKEEPER_SERVER";
+
+/// Take from a policy's limits what a request would take, and say what was answered (--peek looks)
+///
+/// Asks a running server. Exit code 0: allowed, 10: denied, 2: wrong input, 1: no answer.
+#[derive(Args)]
+pub(super) struct Check {
+    /// The policy that decides
+    policy: String,
+    /// Who asks: a value of the policy's key
+    key: Option<String>,
+    /// How many units to take
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
+    cost: u64,
+    /// Look only: nothing is taken
+    #[arg(long)]
+    peek: bool,
+    /// The key of a limit that has a key of its own; may be repeated
+    #[arg(long, value_name = "LIMIT=KEY", value_parser = key_of)]
+    key_of: Vec<(String, String)>,
+    /// The server to ask [default: $RATEKEEPER_SERVER, or listen.http of the file, or http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// How to say it: in words, or as the server's own object
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+fn key_of(text: &str) -> Result<(String, String), String> {
+    let (limit, key) = text.split_once('=').ok_or("write LIMIT=KEY, for example tenant=t1")?;
+    Ok((limit.to_owned(), key.to_owned()))
+}
+
+/// The body of `POST /v1/check`.
+#[derive(Serialize)]
+struct Question<'q> {
+    policy: &'q str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'q str>,
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    keys: serde_json::Map<String, serde_json::Value>,
+    cost: u64,
+    peek: bool,
+}
+
+/// What is used of a problem object.
+#[derive(Deserialize)]
+struct Problem {
+    detail: String,
+}
+
+impl Check {
+    pub(super) fn run(self, voice: Voice) -> Result<(), Failure> {
+        let (address, origin) = self.address()?;
+        if voice.is_verbose() {
+            cli::tell(&format!("asking http://{address}, from {origin}"));
+        }
+        let question = self.question()?;
+        let (status, body) = ask(&address, question)?;
+        if status != 200 {
+            return Err(refused(&address, status, &body));
+        }
+        let answer: Answer = serde_json::from_slice(&body).map_err(|wrong| {
+            Failure::Other(format!("error: http://{address} does not answer as ratekeeper does: {wrong}"))
+        })?;
+        match self.format {
+            Format::Json => cli::print(&(String::from_utf8_lossy(&body).into_owned() + "\n"))?,
+            Format::Text => {
+                let asked = Asked { key: self.key.as_deref(), cost: self.cost, peek: self.peek };
+                cli::print(&answer.told(&asked, ProcessClock.now(), &TimeZone::system()))?;
+            }
+        }
+        if answer.allowed { Ok(()) } else { Err(Failure::Denied) }
+    }
+
+    /// Whom to ask, and who says so: flag, environment, file, default.
+    fn address(&self) -> Result<(Address, String), Failure> {
+        if let Some(url) = &self.server {
+            return of_url(url, "--server");
+        }
+        if let Some(url) = std::env::var_os(SERVER_VARIABLE).filter(|url| !url.is_empty()) {
+            return of_url(&url.to_string_lossy(), SERVER_VARIABLE);
+        }
+        let file = self.config.file();
+        // A file that nobody has named need not be there.
+        if !self.config.is_named() && !Path::new(&file).exists() {
+            return Ok((Address::of_listener(DEFAULT_HTTP), "the default".to_owned()));
+        }
+        let (config, origin) = (input::config(&file)?, input::shown(&file));
+        match config.listen.http {
+            Some(http) if http.tls.is_none() => Ok((Address::of_listener(&http.address), origin)),
+            Some(http) => Err(Failure::BadInput(format!(
+                "error: {origin} listens on https://{}, and https is not available for asking in this version: name a listener without TLS with `--server URL`",
+                http.address
+            ))),
+            None => Err(Failure::BadInput(format!(
+                "error: {origin} opens no HTTP listener: name a server with `--server URL`"
+            ))),
+        }
+    }
+
+    fn question(&self) -> Result<Vec<u8>, Failure> {
+        let mut keys = serde_json::Map::new();
+        for (limit, key) in &self.key_of {
+            if keys.insert(limit.clone(), key.clone().into()).is_some() {
+                let message = format!("error: `--key-of`: {} has two keys: give one", quoted(limit));
+                return Err(Failure::BadInput(message));
+            }
+        }
+        let (policy, key) = (self.policy.as_str(), self.key.as_deref());
+        let question = Question { policy, key, keys, cost: self.cost, peek: self.peek };
+        serde_json::to_vec(&question).map_err(|wrong| Failure::Other(format!("error: {wrong}")))
+    }
+}
+
+fn of_url(url: &str, origin: &str) -> Result<(Address, String), Failure> {
+    let address =
+        Address::of_url(url).map_err(|wrong| Failure::BadInput(format!("error: {origin}: {wrong}")))?;
+    Ok((address, origin.to_owned()))
+}
+
+fn ask(address: &Address, question: Vec<u8>) -> Result<(u16, Vec<u8>), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|wrong| Failure::Other(format!("error: cannot open sockets: {wrong}")))?;
+    let answer = runtime.block_on(async {
+        let mut connection = Connection::open(address).await?;
+        connection.post("/v1/check", question).await
+    });
+    answer.map(|(status, body)| (status, body.to_vec())).map_err(|trouble| {
+        let hint = match trouble {
+            Trouble::Absent(_) => {
+                "; start one with `ratekeeper serve` or `ratekeeper demo`, or name another with `--server URL`"
+            }
+            Trouble::Silent | Trouble::Strange(_) => "",
+        };
+        Failure::Other(format!("error: no answer from http://{address}: {trouble}{hint}"))
+    })
+}
+
+/// What an answer other than 200 means to who asked.
+fn refused(address: &Address, status: u16, body: &[u8]) -> Failure {
+    match (status, serde_json::from_slice(body)) {
+        (400 | 404, Ok(Problem { detail })) => Failure::BadInput(format!("error: {}", harmless(&detail))),
+        (_, Ok(Problem { detail })) => {
+            Failure::Other(format!("error: http://{address} answers {status}: {}", harmless(&detail)))
+        }
+        (_, Err(_)) => Failure::Other(format!(
+            "error: http://{address} answers {status}, and not as ratekeeper does: is another program there?"
+        )),
+    }
+}
