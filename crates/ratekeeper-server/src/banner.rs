@@ -9,7 +9,8 @@ use crate::app::App;
 use crate::input;
 use crate::telemetry::Listener;
 
-/// What is said at the start: what is served, from where, and each policy on a line.
+/// What is said at the start: what is served, from where, each policy on a line, and how to stop it, with what
+/// runs beside it if something does.
 pub(crate) fn banner(app: &App, origin: &str, urls: &[(Listener, String)], beside: Option<&str>) -> String {
     let config = app.config();
     let mut text = format!(
@@ -41,10 +42,8 @@ pub(crate) fn banner(app: &App, origin: &str, urls: &[(Listener, String)], besid
         let key = policy.key().map_or_else(String::new, |key| format!("key {key}   "));
         text.push_str(&format!("  policy {:width$}   {key}{}\n", policy.name().as_str(), limits.join(", ")));
     }
-    if let Some(beside) = beside {
-        text.push_str(&format!("  {beside}\n"));
-    }
-    text.push_str("  Ctrl-C stops the server\n");
+    // Last, how to stop it.
+    text.push_str(&format!("  {}\n", beside.unwrap_or("Ctrl-C stops the server")));
     text
 }
 

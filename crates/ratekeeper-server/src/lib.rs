@@ -14,6 +14,7 @@ mod client;
 mod holds;
 mod human;
 mod input;
+mod seeded;
 mod server;
 mod signals;
 mod telemetry;

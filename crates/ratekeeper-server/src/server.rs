@@ -1,6 +1,7 @@
 //! The life of a server: bind, serve, drain.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::app::App;
 use crate::banner::banner;
 use crate::cli::{self, Failure};
+use crate::client::Address;
 use crate::signals::Signals;
 use crate::telemetry::Listener as Name;
 use crate::telemetry::log::{Event, Loaded};
@@ -99,8 +101,19 @@ pub(crate) struct Plan {
 pub(crate) struct Beside {
     /// What the banner says of it.
     pub(crate) line: String,
-    /// Begins it, where HTTP is served; it ends when the receiver changes.
-    pub(crate) start: fn(&str, watch::Receiver<bool>),
+    /// What runs, given where HTTP is served; it is dropped when the server begins to end.
+    pub(crate) run: Box<dyn FnOnce(Address) -> Running>,
+}
+
+/// What runs beside the listeners, until it ends or is dropped.
+pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs something until `stop` changes.
+async fn until(mut stop: watch::Receiver<bool>, run: impl Future<Output = ()>) {
+    tokio::select! {
+        () = run => {}
+        _ = stop.changed() => {}
+    }
 }
 
 impl Plan {
@@ -184,9 +197,11 @@ impl Plan {
             cli::tell(&banner(&app, origin, &urls, self.beside.as_ref().map(|beside| beside.line.as_str())));
         }
         if let (Some(beside), Some((_, url))) =
-            (&self.beside, urls.iter().find(|(name, _)| *name == Name::Http))
+            (self.beside, urls.iter().find(|(name, _)| *name == Name::Http))
+            && let Ok(address) = Address::of_url(url)
         {
-            (beside.start)(url, stopped);
+            let run = (beside.run)(Address::of_listener(&address.to_string()));
+            tokio::spawn(until(stopped, run));
         }
         signals.next().await;
         app.drain();

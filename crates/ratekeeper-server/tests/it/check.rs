@@ -4,7 +4,7 @@ use crate::support::{Folder, Server, command, run_command, told};
 
 /// A file like the demo's, without its traffic.
 fn demo() -> Server {
-    Server::start(&["demo"], None)
+    Server::start(&["demo", "--no-traffic"], None)
 }
 
 /// What `check` says when it is told by a flag whom to ask.

@@ -3,6 +3,7 @@
 mod check;
 mod cli;
 mod examples;
+mod demo;
 mod http;
 mod life;
 mod openapi;
