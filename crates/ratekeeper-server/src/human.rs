@@ -36,6 +36,16 @@ fn two(n: u64, per: u64, large: &str, small: &str) -> String {
     }
 }
 
+/// `12 ns`, `250 µs`, `31 ms`: in the unit that leaves two to five digits, rounded up.
+pub(crate) fn nanos(ns: u64) -> String {
+    const TOO_LONG: u64 = 10_000;
+    match ns {
+        0..TOO_LONG => format!("{ns} ns"),
+        _ if ns < TOO_LONG * 1_000 => format!("{} µs", ns.div_ceil(1_000)),
+        _ => format!("{} ms", ns.div_ceil(1_000_000)),
+    }
+}
+
 /// The time of day when a wait from `now` is over, where `zone` is: `13:07:42`, rounded up to the second; with
 /// its date if that is another one. None if no calendar goes so far.
 pub(crate) fn time_of_day(now: Micros, wait_ms: u64, zone: &TimeZone) -> Option<String> {

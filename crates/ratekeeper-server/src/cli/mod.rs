@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::voice::Voice;
 
+mod bench;
 mod check;
 mod demo;
 mod serve;
@@ -30,6 +31,7 @@ enum Verb {
     Validate(validate::Validate),
     Check(check::Check),
     Simulate(Box<simulate::Simulate>),
+    Bench(bench::Bench),
 }
 
 /// How a command says what it has found.
@@ -80,6 +82,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Validate(validate) => validate.run(voice),
         Verb::Check(check) => check.run(voice),
         Verb::Simulate(simulate) => simulate.run(),
+        Verb::Bench(bench) => bench.run(voice),
     };
     match done {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,

@@ -31,6 +31,20 @@ fn durations_have_two_units_at_most_and_are_rounded_up() {
 }
 
 #[test]
+fn measured_times_have_a_unit_that_leaves_few_digits() {
+    for (ns, text) in [
+        (0, "0 ns"),
+        (9_999, "9999 ns"),
+        (10_001, "11 µs"),
+        (9_999_999, "10000 µs"),
+        (10_000_000, "10 ms"),
+        (u64::MAX, "18446744073710 ms"),
+    ] {
+        assert_eq!(nanos(ns), text);
+    }
+}
+
+#[test]
 fn the_end_of_a_wait_is_told_as_the_clock_on_the_wall_will_show_it() {
     let zone = TimeZone::fixed(offset(2));
     let now = date(2026, 3, 1).at(13, 4, 7, 126_000_000).to_zoned_datetime(zone.clone()).expect("a time");

@@ -1,5 +1,6 @@
 //! The real binary, from outside: what it prints, how it ends, what it answers on its sockets.
 
+mod bench;
 mod check;
 mod cli;
 mod examples;
