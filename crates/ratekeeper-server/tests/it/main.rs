@@ -3,8 +3,8 @@
 mod bench;
 mod check;
 mod cli;
-mod examples;
 mod demo;
+mod examples;
 mod http;
 mod life;
 mod openapi;
