@@ -87,8 +87,9 @@ impl Holds {
         if inner.open.len() < MAX_HOLDS {
             return Ok(());
         }
-        let oldest = inner.expiring.iter().find(|(_, id)| inner.open.contains_key(id));
-        Err(oldest
+        Err(inner
+            .expiring
+            .front()
             .map_or(HOLD_TTL, |(until, _)| Duration::from_micros(until.get().saturating_sub(now.get()))))
     }
 
@@ -140,10 +141,11 @@ impl Holds {
 }
 
 impl Inner {
-    /// Forgets what can no longer be settled.
+    /// Forgets what can no longer be settled, and what has been settled at the front of the list: then its first
+    /// entry is the oldest open one.
     fn expire(&mut self, now: Micros) {
         while let Some((until, id)) = self.expiring.front()
-            && *until <= now
+            && (*until <= now || !self.open.contains_key(id))
         {
             if let Some(open) = self.open.remove(id) {
                 // Whoever held it may well have used it: the units come back with time, as if it had been kept.

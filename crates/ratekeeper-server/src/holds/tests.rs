@@ -110,3 +110,16 @@ fn ids_are_read_as_they_are_written() {
         assert_eq!(read(wrong), None, "{wrong}");
     }
 }
+
+#[test]
+fn what_has_ended_is_not_searched_again_for_the_oldest_open_one() {
+    let bench = Bench::new();
+    let early: Vec<Id> = (0..100).map(|_| bench.hold(1, 0)).collect();
+    let late = bench.hold(1, 5);
+    for id in early {
+        assert!(bench.end(id, 1, 6).is_ok());
+    }
+    assert!(bench.holds.room(Micros::new(7)).is_ok());
+    let first = bench.holds.lock().expiring.front().copied();
+    assert_eq!(first, Some((Micros::new(5 + TTL_US), late)));
+}

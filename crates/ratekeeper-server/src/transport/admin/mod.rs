@@ -7,8 +7,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderValue, ORIGIN};
 use hyper::{Method, Request, Version};
 use ratekeeper_policy::Secret as Token;
 
@@ -37,8 +37,10 @@ impl Site for Admin {
         if let Err(problem) = self.route(&request, &mut reply).await {
             problem.write(&mut reply);
         }
-        let mut answer = reply.into_response();
-        if self.app.is_draining() && version < Version::HTTP_2 {
+        let mut answer = reply.into_response(request.method());
+        // Nothing here has a body, so none is read, and what follows one is not found.
+        let closes = self.app.is_draining() || !request.body().is_end_stream();
+        if closes && version < Version::HTTP_2 {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -69,7 +71,7 @@ impl Admin {
         }
         let is_probe = matches!(path, "/livez" | "/readyz");
         if !is_probe {
-            self.admit(request.headers())?;
+            self.admit(request)?;
         }
         if let Some(rest) = path.strip_prefix("/v1/keys/") {
             return match *method {
@@ -103,7 +105,8 @@ impl Admin {
     }
 
     /// Whether whoever asks may be answered.
-    fn admit(&self, headers: &HeaderMap) -> Result<(), Problem> {
+    fn admit(&self, request: &Request<Incoming>) -> Result<(), Problem> {
+        let headers = request.headers();
         match &self.token {
             Some(token) => {
                 let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
@@ -116,10 +119,13 @@ impl Admin {
             // Without a token only programs of this machine are meant, and not the pages in its browsers: those
             // say where they come from, or ask under a name that they have made to point here.
             None if headers.contains_key(ORIGIN) => Err(Problem::forbidden_page()),
-            None => match headers.get(HOST) {
-                Some(host) if !is_own_name(host.as_bytes()) => Err(Problem::forbidden_page()),
-                _ => Ok(()),
-            },
+            None => {
+                // HTTP/2 says it in the target, as everybody may.
+                let target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+                let hosts = headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
+                let is_own = target.into_iter().chain(hosts).all(is_own_name);
+                if is_own { Ok(()) } else { Err(Problem::forbidden_page()) }
+            }
         }
     }
 }

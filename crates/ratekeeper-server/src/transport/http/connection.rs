@@ -34,6 +34,9 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long requests under way may take when the server ends. Decisions take microseconds; only slow senders
 /// of bodies are cut.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long connections have at least to end in when the server does, however long requests took before:
+/// HTTP/2 has to say so and to hear that it was understood.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often it is looked whether requests are still under way then.
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 /// How long a connection is listened to before it is closed with the server: what was sent before we said
@@ -93,6 +96,7 @@ pub(crate) async fn serve<S: Site>(
     // An error means that there is no connection.
     let _ = end.send(true);
     // Every place is free again when every connection has ended.
+    let deadline = deadline.max(Instant::now() + END_TIMEOUT);
     let _ = timeout_at(deadline, server.places.acquire_many(most)).await;
 }
 
@@ -146,8 +150,18 @@ impl<S: Site> Server<S> {
             match tls {
                 None => connection(stream, &site, ended).await,
                 Some(tls) => {
+                    let mut ending = ended.clone();
+                    let too_late = async {
+                        let _ = ending.changed().await;
+                        sleep(CLOSE_PAUSE).await;
+                    };
+                    let agreed = tokio::select! {
+                        agreed = timeout(FIRST_REQUEST_TIMEOUT, tls.accept(stream)) => agreed,
+                        // Without TLS nobody has asked anything.
+                        () = too_late => return,
+                    };
                     // Who cannot agree on TLS has been told why by an alert.
-                    if let Ok(Ok(stream)) = timeout(FIRST_REQUEST_TIMEOUT, tls.accept(stream)).await {
+                    if let Ok(Ok(stream)) = agreed {
                         connection(stream, &site, ended).await;
                     }
                 }
@@ -196,6 +210,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Ending<T> {
             let fits = self.before.len().min(buffer.remaining());
             buffer.put_slice(&self.before[..fits]);
             self.before.drain(..fits);
+            if self.before.is_empty() {
+                self.before = Vec::new();
+            }
             return Poll::Ready(Ok(()));
         }
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
@@ -277,9 +294,14 @@ where
         tokio::select! {
             // A connection that breaks is its peer's affair; hyper has answered what could be answered.
             _ = serving.as_mut() => return,
-            // From the next turn on the stream has an end. HTTP/2 ends by itself, having said so.
+            // From the next turn on the stream has an end. HTTP/2 ends by itself, having said so: now, if its
+            // first request came in between.
             () = sleep(patience), if ending => {
-                talk.ends.store(!talk.is_http2.load(Ordering::Relaxed), Ordering::Relaxed);
+                let is_http2 = talk.is_http2.load(Ordering::Relaxed);
+                talk.ends.store(!is_http2, Ordering::Relaxed);
+                if is_http2 {
+                    serving.as_mut().graceful_shutdown();
+                }
             }
             () = sleep(patience), if !ending => {
                 let now = talk.requests.load(Ordering::Relaxed);

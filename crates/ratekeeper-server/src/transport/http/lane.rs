@@ -47,6 +47,8 @@ enum Parsed<'b> {
 pub(super) struct Desk {
     reply: Reply,
     date: Date,
+    /// The server ends and half a request is here: its answer is the last one.
+    is_last: bool,
 }
 
 /// Answers all whole requests at the beginning of `input`, in their order, and says how many bytes they were.
@@ -61,7 +63,7 @@ pub(super) fn round(service: &Service, input: &[u8], output: &mut Vec<u8>, desk:
             Parsed::Whole { call, used: bytes, closes } => {
                 calls.push(call);
                 used += bytes;
-                if closes {
+                if closes || desk.is_last {
                     break Next::Close;
                 }
             }
@@ -69,16 +71,23 @@ pub(super) fn round(service: &Service, input: &[u8], output: &mut Vec<u8>, desk:
             Parsed::Other => break Next::HandOver,
         }
     };
-    // Whoever sends half a request while the server ends is hyper's, which awaits the rest.
     let next = match next {
-        Next::Read if used == input.len() && used > 0 && service.is_draining() => Next::Close,
+        Next::Read if used > 0 && service.is_draining() => {
+            // Half a request was sent before its sender could know, and is awaited; what follows it is not, or
+            // whoever never stops sending would never be told.
+            desk.is_last = used < input.len();
+            if desk.is_last { Next::Read } else { Next::Close }
+        }
         next => next,
     };
     let last = calls.len().saturating_sub(1);
     let date = desk.date.now(service.now());
     service.answer_all(&calls, &mut desk.reply, &mut |index, reply| {
+        service.app().answered(reply.status);
         reply.write_http1(output, date, next == Next::Close && index == last);
     });
+    // A connection keeps no more for its next answer than for its next request.
+    desk.reply.shrink_to(MAX_BUFFER_BYTES);
     (used, next)
 }
 
@@ -125,7 +134,7 @@ fn understand<'b>(head: &httparse::Request<'_, 'b>) -> Option<Head<'b>> {
         Some(_) => return None,
     }
     let (mut hosts, mut length, mut closes) = (0, None, false);
-    let (mut from_page, mut is_json) = (false, false);
+    let (mut from_page, mut is_json, mut types) = (false, false, 0);
     for field in head.headers.iter() {
         let (name, value) = (field.name, field.value);
         let is = |known: &str| name.eq_ignore_ascii_case(known);
@@ -141,7 +150,10 @@ fn understand<'b>(head: &httparse::Request<'_, 'b>) -> Option<Head<'b>> {
             },
             6 if is("prefer") => call.preferred |= wishes::asks_for_status(value),
             6 if is("origin") => from_page = true,
-            12 if is("content-type") => is_json = wishes::is_json(value),
+            12 if is("content-type") => {
+                types += 1;
+                is_json = types == 1 && wishes::is_json(value);
+            }
             16 if is("content-encoding") && !wishes::is_identity(value) => return None,
             17 if is("transfer-encoding") => return None,
             6 if is("expect") => return None,

@@ -51,6 +51,10 @@ struct ProblemField {
 pub(crate) const REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 
+/// How many things that are wrong are told at once: more than one request has by mistake. Without a bound a
+/// batch of nonsense would be answered by forty times its bytes.
+const MAX_FLAWS: usize = 8;
+
 impl Problem {
     fn new(status: StatusCode, kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
         let (status, detail) = (status.as_u16(), detail.into());
@@ -106,10 +110,14 @@ impl Problem {
 
     /// The body is wrong.
     pub(crate) fn bad_input(flaws: &[Flaw]) -> Self {
-        let detail = flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let (told, rest) = flaws.split_at(flaws.len().min(MAX_FLAWS));
+        let mut detail = told.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        if !rest.is_empty() {
+            detail.push_str(&format!("; and {} more", rest.len()));
+        }
         let mut problem =
             Self::new(StatusCode::BAD_REQUEST, "urn:ratekeeper:problem:bad-input", "Bad input", detail);
-        problem.0.errors = flaws
+        problem.0.errors = told
             .iter()
             .map(|flaw| ProblemField { pointer: flaw.pointer.clone(), detail: flaw.to_string() })
             .collect();

@@ -3,7 +3,7 @@
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use ratekeeper_core::write_decimal;
 use serde::Serialize;
 
@@ -32,6 +32,14 @@ impl Reply {
     pub(crate) fn begin_empty(&mut self, status: u16) {
         self.begin(status, "");
         self.fields.clear();
+    }
+
+    /// Gives back the memory of a long answer, once that has been written.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        if self.body.capacity() > bytes {
+            self.body.clear();
+            self.body.shrink_to(bytes);
+        }
     }
 
     /// Makes an object the body.
@@ -91,9 +99,15 @@ impl Reply {
         output.extend_from_slice(&self.body);
     }
 
-    /// The answer as hyper sends it.
-    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+    /// The answer to `method` as hyper sends it. Over HTTP/2 hyper would send a body to `HEAD` too, which is an
+    /// error to its reader.
+    pub(crate) fn into_response(mut self, method: &Method) -> Response<Full<Bytes>> {
         let status = self.status();
+        if *method == Method::HEAD {
+            let length = self.body.len() as u64;
+            self.number("content-length", length);
+            self.body.clear();
+        }
         let mut response = Response::new(Full::new(Bytes::from(self.body)));
         *response.status_mut() = status;
         for line in self.fields.split(|byte| *byte == b'\n') {

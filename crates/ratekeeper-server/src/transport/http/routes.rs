@@ -8,6 +8,7 @@ use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{
     CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue, ORIGIN,
 };
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
 use tokio::time::timeout;
 
@@ -63,12 +64,17 @@ impl Service {
         let _under_way = self.busy();
         let version = request.version();
         let mut reply = Reply::default();
-        if let Err(problem) = self.route(request, &mut reply).await {
+        let (head, body) = request.into_parts();
+        let mut unread = Some(body);
+        if let Err(problem) = self.route(&head, &mut unread, &mut reply).await {
             problem.write(&mut reply);
+        }
+        if let Some(body) = unread.filter(|_| version < Version::HTTP_2) {
+            reply.closes |= !thrown_away(&head.headers, body).await;
         }
         self.app().answered(reply.status);
         let closes = reply.closes || self.is_draining();
-        let mut answer = reply.into_response();
+        let mut answer = reply.into_response(&head.method);
         // HTTP/2 ends streams and connections by itself, and knows no such field.
         if closes && version < Version::HTTP_2 {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -78,23 +84,24 @@ impl Service {
 
     async fn route<B: Body<Data = Bytes> + Unpin>(
         &self,
-        request: Request<B>,
+        head: &Parts,
+        body: &mut Option<B>,
         reply: &mut Reply,
     ) -> Result<(), Problem> {
-        if request.version() == Version::HTTP_11 && request.headers().get_all(HOST).iter().count() != 1 {
+        let Parts { method, uri, version, headers, .. } = head;
+        if *version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
             return Err(Problem::bad_host());
         }
-        let method = request.method();
-        let path = request.uri().path();
+        let path = uri.path();
         if let Some(verb) = Verb::at(path) {
             if *method != Method::POST {
                 return Err(Problem::method_not_allowed("POST"));
             }
-            let wants_status = wants_status(verb, request.uri().query())?;
-            acceptable(request.headers())?;
-            let prefer = request.headers().get_all("prefer");
+            let wants_status = wants_status(verb, uri.query())?;
+            acceptable(headers)?;
+            let prefer = headers.get_all("prefer");
             let preferred = prefer.iter().any(|value| wishes::asks_for_status(value.as_bytes()));
-            let body = self.read_body(request).await?;
+            let body = self.read_body(headers, body).await?;
             let call = Call { verb, wants_status: wants_status || preferred, preferred, body: &body };
             self.answer_one(&call, reply);
             return Ok(());
@@ -105,7 +112,7 @@ impl Service {
         if *method != Method::GET && *method != Method::HEAD {
             return Err(Problem::method_not_allowed("GET, HEAD"));
         }
-        let query = request.uri().query().filter(|query| path == "/v1/policies" && !query.is_empty());
+        let query = uri.query().filter(|query| path == "/v1/policies" && !query.is_empty());
         if let Some(query) = query {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
@@ -123,14 +130,15 @@ impl Service {
     /// The body, up to its bound in bytes and in time.
     async fn read_body<B: Body<Data = Bytes> + Unpin>(
         &self,
-        request: Request<B>,
+        headers: &HeaderMap,
+        body: &mut Option<B>,
     ) -> Result<Vec<u8>, Problem> {
-        let announced = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
-        let waits = request.headers().contains_key(EXPECT);
+        let Some(mut body) = body.take() else { return Ok(Vec::new()) };
+        let announced = announced(&body);
+        let waits = headers.contains_key(EXPECT);
         if announced > MAX_DRAINED_BYTES || (announced > MAX_BODY_BYTES && waits) {
             return Err(Problem::body_too_large(MAX_BODY_BYTES));
         }
-        let mut body = request.into_body();
         let read = timeout(BODY_TIMEOUT, self.collect(&mut body)).await;
         read.map_err(|_| Problem::body_timeout(BODY_TIMEOUT.as_secs()))?
     }
@@ -161,6 +169,34 @@ impl Service {
     }
 }
 
+/// The length of a body, as far as it is known.
+fn announced(body: &impl Body) -> usize {
+    usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX)
+}
+
+/// Reads to its end a body that nobody needs, so that the next request can be found behind it; whether that was
+/// possible. Who waits for leave to send it is not given any.
+async fn thrown_away<B: Body<Data = Bytes> + Unpin>(headers: &HeaderMap, mut body: B) -> bool {
+    if body.is_end_stream() {
+        return true;
+    }
+    if headers.contains_key(EXPECT) || announced(&body) > MAX_DRAINED_BYTES {
+        return false;
+    }
+    let all = async {
+        let mut most = MAX_DRAINED_BYTES;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            most = most.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if most == 0 {
+                return false;
+            }
+        }
+        true
+    };
+    timeout(BODY_TIMEOUT, all).await.unwrap_or(false)
+}
+
 /// Whether the fields of a request let its body be read as JSON.
 fn acceptable(headers: &HeaderMap) -> Result<(), Problem> {
     let identity = |value: &HeaderValue| wishes::is_identity(value.as_bytes());
@@ -169,7 +205,8 @@ fn acceptable(headers: &HeaderMap) -> Result<(), Problem> {
     }
     let is_json = |value: &HeaderValue| wishes::is_json(value.as_bytes());
     // A page may send other types anywhere without asking; it has to ask for this one, and nobody grants it.
-    if headers.contains_key(ORIGIN) && !headers.get(CONTENT_TYPE).is_some_and(is_json) {
+    let mut types = headers.get_all(CONTENT_TYPE).iter().peekable();
+    if headers.contains_key(ORIGIN) && (types.peek().is_none() || !types.all(is_json)) {
         return Err(Problem::foreign_page());
     }
     Ok(())

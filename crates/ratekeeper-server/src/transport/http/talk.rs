@@ -18,8 +18,10 @@ const BUFFER_BYTES: usize = 4 * 1_024;
 /// How long the rest of a request may take to come before hyper waits for it: slow senders are its affair.
 const PARTIAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// After the last answer: how much of what the peer still sends is read, so that it sees the answer and not a
-/// reset.
+/// reset. Whoever sends more has to stop and read.
 const MAX_LINGER_BYTES: usize = 256 * 1_024;
+/// How long that may take: many answers may be on their way to a slow reader.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How it ended.
 pub(super) enum Ended {
@@ -67,7 +69,11 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
         match event.await {
             Event::Read(Ok(0) | Err(_)) => {
                 // Half a request that will never be whole: hyper knows what to say to it.
-                return if input.bytes().is_empty() { Ended::Over } else { input.goes_on() };
+                if !input.bytes().is_empty() {
+                    return input.goes_on();
+                }
+                say_goodbye(stream).await;
+                return Ended::Over;
             }
             Event::Read(Ok(_)) => {}
             Event::ServerEnds => {
@@ -77,7 +83,11 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
                 continue;
             }
             Event::TimeOut if ends || rounds == rounds_before => {
-                return if input.bytes().is_empty() { Ended::Over } else { input.goes_on() };
+                if !input.bytes().is_empty() {
+                    return input.goes_on();
+                }
+                say_goodbye(stream).await;
+                return Ended::Over;
             }
             Event::TimeOut => {
                 // A long pipeline is cut by its reads again and again: what is awaited now is another rest.
@@ -118,29 +128,50 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
 /// Writes all of it. Who does not read the answers is let go.
 async fn write<T: AsyncWrite + Unpin>(stream: &mut T, output: &[u8]) -> io::Result<()> {
     // Most often it fits at once, and no timer is needed.
-    let written = poll_fn(|context| match Pin::new(&mut *stream).poll_write(context, output) {
-        Poll::Ready(written) => Poll::Ready(written),
-        Poll::Pending => Poll::Ready(Ok(0)),
+    let (written, is_sent) = poll_fn(|context| {
+        let written = match Pin::new(&mut *stream).poll_write(context, output) {
+            Poll::Ready(Ok(written)) => written,
+            Poll::Ready(Err(wrong)) => return Poll::Ready(Err(wrong)),
+            Poll::Pending => 0,
+        };
+        if written < output.len() {
+            return Poll::Ready(Ok((written, false)));
+        }
+        // TLS takes what it cannot send yet: only flushing tells.
+        match Pin::new(&mut *stream).poll_flush(context) {
+            Poll::Ready(flushed) => Poll::Ready(flushed.map(|()| (written, true))),
+            Poll::Pending => Poll::Ready(Ok((written, false))),
+        }
     })
     .await?;
+    if is_sent {
+        return Ok(());
+    }
     let rest = &output[written..];
     let whole = async {
         stream.write_all(rest).await?;
         stream.flush().await
     };
-    if rest.is_empty() {
-        return stream.flush().await;
-    }
     match timeout(IDLE_TIMEOUT, whole).await {
         Ok(done) => done,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 
+/// Ends our half, if that can be said at once: with TLS its end is a message, and a missing one looks like an
+/// attack.
+async fn say_goodbye<T: AsyncWrite + Unpin>(stream: &mut T) {
+    poll_fn(|context| {
+        let _ = Pin::new(&mut *stream).poll_shutdown(context);
+        Poll::Ready(())
+    })
+    .await;
+}
+
 /// Ends our half and reads what is still under way: a socket that is closed with bytes unread takes the answer
 /// back.
 async fn linger<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
-    let _ = timeout(CLOSE_PAUSE, async {
+    let _ = timeout(LINGER_TIMEOUT, async {
         if stream.shutdown().await.is_err() {
             return;
         }
@@ -149,7 +180,8 @@ async fn linger<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
         while let Ok(read @ 1..) = stream.read(&mut thrown).await {
             most = most.saturating_sub(read);
             if most == 0 {
-                return;
+                // To close now would be a reset: what is sent but not received yet would be lost.
+                std::future::pending::<()>().await;
             }
         }
     })

@@ -170,3 +170,45 @@ async fn a_pipeline_that_is_cut_within_requests_stays_on_the_short_way() {
     peer.read_to_string(&mut answers).await.expect("answers are text");
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 5);
 }
+
+/// A stream as TLS makes one: it takes what it cannot send yet, and has it until a flush ends.
+struct Hoarding(DuplexStream);
+
+impl AsyncRead for Hoarding {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Hoarding {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_the_answers_behind_tls_is_let_go() {
+    let site = Arc::new(Service::new(Arc::new(App::of(FILE))));
+    let (mut stream, theirs) = duplex(64 * 1_024);
+    let (_stop, stopped) = watch::channel(false);
+    let served = Arc::clone(&site);
+    let serving = tokio::spawn(async move { connection(Hoarding(theirs), &served, stopped).await });
+    let body = r#"{"policy":"p","key":"k"}"#;
+    let length = body.len();
+    let ask = format!("POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}");
+    stream.write_all(ask.as_bytes()).await.expect("it is open");
+    timeout(3 * IDLE_TIMEOUT, serving).await.expect("it ends").expect("without a panic");
+    assert!(!site.is_busy());
+}

@@ -148,3 +148,27 @@ fn a_page_may_ask_in_json() {
     let (text, _, next) = answered(&service(), &request(headers, r#"{"policy":"p","key":"k"}"#));
     assert_eq!((statuses(&text), next), (vec!["200"], Next::Read));
 }
+
+#[test]
+fn who_never_stops_sending_is_told_of_the_end_all_the_same() {
+    let service = service();
+    service.app().drain();
+    let (mut output, mut desk) = (Vec::new(), Desk::default());
+    let input = ask().repeat(4);
+    let (first, rest) = input.split_at(ask().len() + 20);
+    let (used, next) = round(&service, first.as_bytes(), &mut output, &mut desk);
+    assert_eq!((used, next), (ask().len(), Next::Read));
+    // Half a request was under way: it is answered, and what follows it is not.
+    let rest = first[used..].to_owned() + &rest[..2 * ask().len()];
+    let (used, next) = round(&service, rest.as_bytes(), &mut output, &mut desk);
+    assert_eq!((used, next), (ask().len(), Next::Close));
+    let text = String::from_utf8(output).expect("UTF-8");
+    assert_eq!((statuses(&text).len(), text.matches("connection: close").count()), (2, 1));
+}
+
+#[test]
+fn a_page_that_says_two_types_is_left_to_hyper() {
+    let headers = "origin: http://page\r\ncontent-type: application/json\r\ncontent-type: text/plain\r\n";
+    let (_, used, next) = answered(&service(), &request(headers, "{}"));
+    assert_eq!((used, next), (0, Next::HandOver));
+}

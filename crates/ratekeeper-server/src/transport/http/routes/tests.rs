@@ -126,3 +126,27 @@ async fn a_draining_server_is_live_but_not_ready() {
         assert_eq!((status, &body.to_bytes()[..]), (expected.0, expected.1.as_bytes()));
     }
 }
+
+#[tokio::test]
+async fn a_body_that_nobody_needs_is_read_to_its_end_or_ends_the_connection() {
+    let service = service();
+    let closes = async |path: &str, headers: &[(&str, &str)], pieces: Vec<Vec<u8>>, end: End| {
+        let mut request = Request::post(path).header("host", "t");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = Pieces { pieces: pieces.into_iter().map(Bytes::from).collect(), end };
+        let Ok(answer) = service.answer_any(request.body(body).expect("a request")).await;
+        (answer.status().as_u16(), answer.headers().contains_key(CONNECTION))
+    };
+    let gzip = [("content-encoding", "gzip")];
+    let small = || vec![b"some".to_vec(), b"more".to_vec()];
+    assert_eq!(closes("/elsewhere", &[], small(), End::Whole).await, (404, false));
+    assert_eq!(closes("/v1/check", &gzip, small(), End::Whole).await, (415, false));
+    assert_eq!(closes("/v1/check", &gzip, small(), End::Broken).await, (415, true));
+    let endless = || vec![vec![b' '; MAX_BODY_BYTES]; 5];
+    assert_eq!(closes("/v1/check", &gzip, endless(), End::Never).await, (415, true));
+    // Who waits for leave to send the body is not given any.
+    let waits = [("content-encoding", "gzip"), ("expect", "100-continue")];
+    assert_eq!(closes("/v1/check", &waits, Vec::new(), End::Never).await, (415, true));
+}
