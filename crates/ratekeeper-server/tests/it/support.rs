@@ -5,13 +5,27 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The binary under test.
 pub(crate) const RATEKEEPER: &str = env!("CARGO_BIN_EXE_ratekeeper");
 
 /// How long a test waits for an answer before it fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Real time, for what really takes some: the end of a process, a wait that a server has promised about.
+pub(crate) struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "the server under test has the real clock")]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
 
 /// A folder that is removed with its handle.
 pub(crate) struct Folder(PathBuf);
@@ -120,7 +134,7 @@ impl Server {
             assert_ne!(read, 0, "the server ended: {banner}");
         }
         let after = |word: &str| {
-            let url = banner.split(word).nth(1).and_then(|rest| rest.split("http://").nth(1));
+            let url = banner.split(word).nth(1).and_then(|rest| rest.split("://").nth(1));
             url.and_then(|url| url.split('/').next()).unwrap_or_default().to_owned()
         };
         let (address, admin) = (after("  check "), after("  admin "));
@@ -165,6 +179,14 @@ impl Server {
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
         assert!(sent.expect("kill is there").success());
+    }
+
+    /// Resident memory of the process in bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the system tells");
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        1_024 * kilobytes
     }
 
     /// Reads the next line that it says.
@@ -222,10 +244,25 @@ pub(crate) struct Response {
 
 impl Connection {
     pub(crate) fn open(address: &str) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
+        Self::try_open(address).expect("the server listens")
+    }
+
+    pub(crate) fn try_open(address: &str) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket has a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a socket has a timeout");
-        Self { stream: BufReader::new(stream) }
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// The same connection twice: to write to one while the other is read from.
+    pub(crate) fn split(self) -> (Self, Self) {
+        let other = self.stream.get_ref().try_clone().expect("a socket has two ends");
+        (self, Self { stream: BufReader::new(other) })
+    }
+
+    /// How long a write may wait for the server to read.
+    pub(crate) fn set_write_timeout(&mut self, patience: Duration) {
+        self.stream.get_mut().set_write_timeout(Some(patience)).expect("a socket has a timeout");
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
@@ -242,7 +279,18 @@ impl Connection {
         let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Write);
     }
 
+    /// An answer.
     pub(crate) fn response(&mut self) -> Response {
+        let mut response = self.head();
+        let length = response.header("content-length").map_or(0, |n| n.parse().expect("a number"));
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).expect("the body comes whole");
+        response.body = String::from_utf8(body).expect("UTF-8");
+        response
+    }
+
+    /// The head of an answer, which is all of it if `HEAD` was asked.
+    pub(crate) fn head(&mut self) -> Response {
         let mut line = String::new();
         self.stream.read_line(&mut line).expect("an answer comes");
         let status = line.split(' ').nth(1).and_then(|code| code.parse().ok());
@@ -254,12 +302,7 @@ impl Connection {
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.push((name.to_lowercase(), value.trim().to_owned()));
         }
-        let mut response = Response { status, headers, body: String::new() };
-        let length = response.header("content-length").map_or(0, |n| n.parse().expect("a number"));
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).expect("the body comes whole");
-        response.body = String::from_utf8(body).expect("UTF-8");
-        response
+        Response { status, headers, body: String::new() }
     }
 
     /// What is still sent until the server closes.
