@@ -22,22 +22,24 @@ use crate::time::{Micros, whole_micros};
 pub const MAX_FIELD_INTEGER: u64 = 999_999_999_999_999;
 
 const SECOND_US: u64 = 1_000_000;
+/// Digits of the largest number of 64 bits.
+const MAX_DIGITS: usize = 20;
 
 /// Appends `n` in decimal digits.
 pub fn write_decimal(out: &mut Vec<u8>, n: u64) {
-    let start = out.len();
+    let mut digits = [b'0'; MAX_DIGITS];
     let mut rest = n;
-    loop {
+    let mut first = MAX_DIGITS;
+    for (place, digit) in digits.iter_mut().enumerate().rev() {
         // A remainder by 10 is one digit.
-        out.push(b'0' + (rest % 10) as u8);
+        *digit = b'0' + (rest % 10) as u8;
+        first = place;
         rest /= 10;
         if rest == 0 {
             break;
         }
     }
-    if let Some(digits) = out.get_mut(start..) {
-        digits.reverse();
-    }
+    out.extend_from_slice(digits.get(first..).unwrap_or_default());
 }
 
 /// Whole seconds that are not shorter than `span`.

@@ -138,6 +138,22 @@ impl App {
         decisions
     }
 
+    /// Decides one question about policy number `policy`.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) fn decide(
+        &self,
+        policy: usize,
+        checks: &[Check<'_>],
+        ask: Ask,
+    ) -> Result<Decision, StoreError> {
+        let started = self.now();
+        let decision = self.store_of(policy).decide_now(checks, ask);
+        self.metrics.decision_took(self.served[policy].store, self.since(started));
+        decision
+    }
+
     /// How long ago `started` was.
     pub(crate) fn since(&self, started: Micros) -> Duration {
         Duration::from_micros(self.now().get().saturating_sub(started.get()))

@@ -1,17 +1,23 @@
 //! JSON objects, read strictly: every member is known, of its type and there once, and all that is wrong is
 //! told at once, each with its place. Trace lines and the bodies of `POST /v1/check` are such objects.
 
+mod plain;
+mod strict;
+
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use self::strict::{Members, Text};
 use crate::hints::{MAX_QUOTE, nearest, quoted};
 
 /// The most members of one object. No object here has more than a dozen that mean something; the bound keeps
 /// the search for duplicates from growing with the square of what a stranger sends.
 pub const MAX_MEMBERS: usize = 64;
+
+/// For how many names room is made at first.
+const USUAL_MEMBERS: usize = 8;
 
 /// One thing that is wrong with a JSON text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,10 +92,11 @@ impl Places<'_> {
     }
 }
 
-#[derive(Debug)]
+#[derive(PartialEq, Eq, Debug)]
 struct Member<'a> {
     name: Cow<'a, str>,
-    value: &'a RawValue,
+    /// As it is written.
+    value: &'a str,
 }
 
 impl<'a> Object<'a> {
@@ -102,9 +109,13 @@ impl<'a> Object<'a> {
             let message = format!("not UTF-8: {}", place(bytes, wrong.valid_up_to()));
             Flaw { pointer: String::new(), at: wrong.valid_up_to(), len: 1, message, hint: None }
         })?;
-        match serde_json::from_str::<Members<'a>>(text) {
+        let members = match plain::members(text) {
+            Some(members) => Ok(Members(members)),
+            None => serde_json::from_str::<Members<'a>>(text),
+        };
+        match members {
             Ok(Members(members)) => {
-                let taken = Places { text, members: Vec::new() };
+                let taken = Places { text, members: Vec::with_capacity(USUAL_MEMBERS) };
                 let mut object = Self { members, taken, flaws: Vec::new() };
                 let members = std::mem::take(&mut object.members);
                 object.members = object.without_duplicates(members, "");
@@ -117,7 +128,7 @@ impl<'a> Object<'a> {
     /// Takes a whole number from 0 to `max`.
     pub fn whole(&mut self, name: &'static str, max: u64) -> Option<u64> {
         let value = self.take(name)?;
-        let typed = value.get();
+        let typed = value;
         // JSON has no leading zeros and no plus sign, so digits alone are exactly the whole numbers.
         let number = if typed.bytes().all(|b| b.is_ascii_digit()) { typed.parse().ok() } else { None };
         let fits = number.filter(|n| *n <= max);
@@ -135,13 +146,13 @@ impl<'a> Object<'a> {
     /// Takes a text.
     pub fn text(&mut self, name: &'static str) -> Option<Cow<'a, str>> {
         let value = self.take(name)?;
-        self.as_text(pointer(name), name, value)
+        self.as_text(|| pointer(name), || name.to_owned(), value)
     }
 
     /// Takes `true` or `false`.
     pub fn flag(&mut self, name: &'static str) -> Option<bool> {
         let value = self.take(name)?;
-        match value.get() {
+        match value {
             "true" => Some(true),
             "false" => Some(false),
             typed => {
@@ -156,23 +167,23 @@ impl<'a> Object<'a> {
     /// say who know the limit: some take no key and look at none.
     pub fn keys(&mut self, name: &'static str) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
         let Some(value) = self.take(name) else { return Vec::new() };
-        let members = match serde_json::from_str::<Members<'a>>(value.get()) {
+        let members = match serde_json::from_str::<Members<'a>>(value) {
             Ok(Members(members)) => members,
             Err(wrong) => {
-                let message = if wrong.is_data() && value.get().starts_with('{') {
+                let message = if wrong.is_data() && value.starts_with('{') {
                     format!("`{name}`: {}", bare_message(&wrong))
                 } else {
-                    format!("`{name}` is an object of limit name and key, not {}", quoted(value.get()))
+                    format!("`{name}` is an object of limit name and key, not {}", quoted(value))
                 };
-                self.flaw(pointer(name), value.get(), message, None);
+                self.flaw(pointer(name), value, message, None);
                 return Vec::new();
             }
         };
         let mut keys = Vec::new();
         for member in self.without_duplicates(members, &pointer(name)) {
-            let label = format!("{name}.{}", member.name);
-            let place = format!("{}{}", pointer(name), pointer(&member.name));
-            if let Some(key) = self.as_text(place, &label, member.value) {
+            let label = || format!("{name}.{}", member.name);
+            let place = || format!("{}{}", pointer(name), pointer(&member.name));
+            if let Some(key) = self.as_text(place, label, member.value) {
                 keys.push((member.name, key));
             }
         }
@@ -182,16 +193,16 @@ impl<'a> Object<'a> {
     /// Takes a list of at most `max` values, unread: the text of each.
     pub fn items(&mut self, name: &'static str, max: usize) -> Vec<&'a str> {
         let Some(value) = self.take(name) else { return Vec::new() };
-        match serde_json::from_str::<Vec<&'a RawValue>>(value.get()) {
+        match serde_json::from_str::<Vec<&'a RawValue>>(value) {
             Ok(items) if items.len() <= max => items.into_iter().map(RawValue::get).collect(),
             Ok(items) => {
                 let message = format!("`{name}` has at most {max} items, not {}", items.len());
-                self.flaw(pointer(name), &value.get()[..1], message, None);
+                self.flaw(pointer(name), &value[..1], message, None);
                 Vec::new()
             }
             Err(_) => {
-                let message = format!("`{name}` is a list, not {}", quoted(value.get()));
-                self.flaw(pointer(name), value.get(), message, None);
+                let message = format!("`{name}` is a list, not {}", quoted(value));
+                self.flaw(pointer(name), value, message, None);
                 Vec::new()
             }
         }
@@ -237,23 +248,31 @@ impl<'a> Object<'a> {
         if self.flaws.is_empty() { Ok(self.taken) } else { Err(self.flaws) }
     }
 
-    fn take(&mut self, name: &'static str) -> Option<&'a RawValue> {
+    fn take(&mut self, name: &'static str) -> Option<&'a str> {
         let index = self.members.iter().position(|member| member.name == name);
         let value = index.map(|index| self.members.remove(index).value);
-        self.taken.members.push((name, value.map(RawValue::get)));
+        self.taken.members.push((name, value));
         value
     }
 
-    fn as_text(&mut self, pointer: String, label: &str, value: &'a RawValue) -> Option<Cow<'a, str>> {
-        match serde_json::from_str::<Text<'a>>(value.get()) {
+    fn as_text(
+        &mut self,
+        pointer: impl Fn() -> String,
+        label: impl Fn() -> String,
+        value: &'a str,
+    ) -> Option<Cow<'a, str>> {
+        if let Some(text) = plain::text(value) {
+            return Some(Cow::Borrowed(text));
+        }
+        match serde_json::from_str::<Text<'a>>(value) {
             Ok(Text(text)) => Some(text),
             Err(wrong) => {
-                let message = if value.get().starts_with('"') {
-                    format!("`{}` is no valid text: {}", shown(label), bare_message(&wrong))
+                let message = if value.starts_with('"') {
+                    format!("`{}` is no valid text: {}", shown(&label()), bare_message(&wrong))
                 } else {
-                    format!("`{}` is a text in quotation marks, not {}", shown(label), quoted(value.get()))
+                    format!("`{}` is a text in quotation marks, not {}", shown(&label()), quoted(value))
                 };
-                self.flaw(pointer, value.get(), message, None);
+                self.flaw(pointer(), value, message, None);
                 None
             }
         }
@@ -261,6 +280,12 @@ impl<'a> Object<'a> {
 
     /// The first member of each name.
     fn without_duplicates(&mut self, members: Vec<Member<'a>>, parent: &str) -> Vec<Member<'a>> {
+        let is_again = |(index, member): (usize, &Member<'a>)| {
+            members[..index].iter().any(|earlier| earlier.name == member.name)
+        };
+        if !members.iter().enumerate().any(is_again) {
+            return members;
+        }
         let mut first: Vec<Member<'a>> = Vec::with_capacity(members.len());
         for member in members {
             if first.iter().any(|earlier| earlier.name == member.name) {
@@ -289,7 +314,7 @@ impl<'a> Member<'a> {
     fn name_or_value(&self) -> &'a str {
         match self.name {
             Cow::Borrowed(name) => name,
-            Cow::Owned(_) => self.value.get(),
+            Cow::Owned(_) => self.value,
         }
     }
 }
@@ -336,59 +361,6 @@ fn syntax_flaw(text: &str, wrong: &serde_json::Error) -> Flaw {
     let message =
         if wrong.is_data() { said } else { format!("not JSON: {said}, {}", place(text.as_bytes(), at)) };
     Flaw { pointer: String::new(), at, len: 1, message, hint: None }
-}
-
-/// A text that is borrowed where it has no escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrow;
-        impl<'de> Visitor<'de> for Borrow {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Borrow)
-    }
-}
-
-/// The members of an object in their order, values unread.
-struct Members<'a>(Vec<Member<'a>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Collect;
-        impl<'de> Visitor<'de> for Collect {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members<'de>, M::Error> {
-                let mut members = Vec::new();
-                while let Some(Text(name)) = map.next_key()? {
-                    if members.len() == MAX_MEMBERS {
-                        return Err(M::Error::custom(format_args!("more than {MAX_MEMBERS} members")));
-                    }
-                    members.push(Member { name, value: map.next_value()? });
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Collect)
-    }
 }
 
 #[cfg(test)]

@@ -156,6 +156,13 @@ impl Service {
     }
 
     fn check_all(&self, run: &[Call<'_>], reply: &mut Reply, each: &mut dyn FnMut(usize, &Reply)) {
+        if let [call] = run {
+            // Alone as most requests are: there is nothing to be gathered.
+            if let Err(problem) = self.check(call, reply) {
+                problem.write(reply);
+            }
+            return each(0, reply);
+        }
         let asked: Vec<_> = run.iter().map(|call| Self::parsed(CheckRequest::parse(call.body))).collect();
         self.decide(&asked, &mut |index, outcome| {
             match outcome {
@@ -164,6 +171,19 @@ impl Service {
             }
             each(index, reply);
         });
+    }
+
+    fn check(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
+        let request = Self::parsed(CheckRequest::parse(call.body))?;
+        let keys = own_keys(&request);
+        let Prepared { policy, checks, .. } = self.prepare(&request, &keys)?;
+        let decision = self.app.decide(policy, &checks, request.ask).map_err(of_store)?;
+        if request.ask == Ask::Acquire {
+            self.app.note(policy, &checks, &decision);
+        }
+        let decided = Decided { policy, request: &request, checks: &checks, decision: &decision };
+        answer::write(self.app(), &decided, call, None, reply);
+        Ok(())
     }
 
     fn batch(&self, call: &Call<'_>, reply: &mut Reply) {

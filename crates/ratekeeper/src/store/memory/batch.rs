@@ -46,7 +46,8 @@ impl Inner {
         self.decide_one_at(query, ask, *early, || *early = self.reading_ahead())
     }
 
-    fn touch_for(&self, query: &Query<'_>) {
+    /// The same for the bucket of one limit, wherever its states lie.
+    pub(crate) fn touch_for(&self, query: &Query<'_>) {
         match self.logs_of(query) {
             Some(logs) => logs.first(logs.first_index(query.hash)).touch(),
             None => self.touch([query.hash]),

@@ -338,6 +338,8 @@ impl MemoryStore {
         if let [query] = &queries[..] {
             return Ok(Decision::of(vec![self.inner.decide_one(query, ask)]));
         }
+        // All buckets are asked for before the first is waited for.
+        queries.iter().for_each(|query| self.inner.touch_for(query));
         Ok(Decision::of(decide_queries(&queries, ask)))
     }
 
