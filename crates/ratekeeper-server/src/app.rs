@@ -26,6 +26,8 @@ pub(crate) struct App {
     log: Log,
     holds: Holds,
     draining: AtomicBool,
+    #[cfg(fuzzing)]
+    clock: Option<ManualClock>,
 }
 
 /// What is known of a policy before anybody asks.
@@ -50,7 +52,13 @@ impl App {
     /// # Errors
     /// If a store cannot be built, a thread cannot be started, or the system has no random bytes.
     pub(crate) fn new(config: Config) -> Result<Self, String> {
-        let stores = build_stores(&config, None).map_err(|wrong| format!("cannot build a store: {wrong}"))?;
+        Self::on(config, None)
+    }
+
+    /// The same on another clock, where there is one: fuzzing moves it.
+    pub(crate) fn on(config: Config, clock: Option<ManualClock>) -> Result<Self, String> {
+        let stores = build_stores(&config, clock.as_ref())
+            .map_err(|wrong| format!("cannot build a store: {wrong}"))?;
         let secret = Secret::new().map_err(|wrong| format!("the system has no random bytes: {wrong}"))?;
         let secret = Arc::new(secret);
         let log = Log::new(log_settings(config.log), Arc::new(ProcessClock), Arc::clone(&secret))
@@ -63,7 +71,20 @@ impl App {
         let served = config.policies.iter().map(served).collect();
         let metrics = Metrics::new(&config, ProcessClock.now());
         let holds = Holds::new(secret);
-        Ok(Self { config, stores, served, metrics, log, holds, draining: AtomicBool::new(false) })
+        let draining = AtomicBool::new(false);
+        #[cfg(not(fuzzing))]
+        drop(clock);
+        Ok(Self {
+            config,
+            stores,
+            served,
+            metrics,
+            log,
+            holds,
+            draining,
+            #[cfg(fuzzing)]
+            clock,
+        })
     }
 
     /// The configuration of a text, for tests.
@@ -119,6 +140,10 @@ impl App {
 
     /// The process's clock.
     pub(crate) fn now(&self) -> Micros {
+        #[cfg(fuzzing)]
+        if let Some(clock) = &self.clock {
+            return clock.now();
+        }
         ProcessClock.now()
     }
 

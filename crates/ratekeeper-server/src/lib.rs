@@ -21,6 +21,10 @@ mod telemetry;
 mod transport;
 mod voice;
 
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub use transport::http::fuzzing;
+
 /// Runs the command that was typed; the result is the exit code of the process.
 #[must_use]
 pub fn run() -> ExitCode {

@@ -158,7 +158,10 @@ fn a_request_under_way_is_finished_before_the_end() {
 #[test]
 fn a_server_without_free_descriptors_answers_again_when_there_are_some() {
     let mut bash = Command::new("bash");
-    bash.args(["-c", &format!("ulimit -n 40; exec {RATEKEEPER} demo --no-traffic --http 127.0.0.1:0 --admin 127.0.0.1:0")]);
+    bash.args([
+        "-c",
+        &format!("ulimit -n 40; exec {RATEKEEPER} demo --no-traffic --http 127.0.0.1:0 --admin 127.0.0.1:0"),
+    ]);
     let server = Server::spawn(bash);
     let crowd: Vec<Connection> = (0..100).map(|_| server.connect()).collect();
     let mut last = server.connect();

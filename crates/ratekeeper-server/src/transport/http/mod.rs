@@ -5,6 +5,9 @@
 mod answer;
 mod connection;
 mod date;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod lane;
 mod problem;
 mod question;
