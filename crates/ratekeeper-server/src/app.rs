@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ratekeeper::{BuildError, MemoryStore, OnFull, ProcessClock, Question};
+use ratekeeper::{BuildError, MemoryStore, OnFull, ProcessClock, Question, Reservation};
 use ratekeeper_core::{Ask, Check, Clock as _, Decision, ManualClock, Micros, Name, StoreError};
 use ratekeeper_policy::{Config, LogConfig, LogFormat, LogKeys, LogLevel, Policy, StoreConfig};
 
@@ -179,6 +179,21 @@ impl App {
         decision
     }
 
+    /// Takes what policy number `policy` is asked for in a way that can be settled.
+    ///
+    /// # Errors
+    /// If the store cannot answer.
+    pub(crate) fn reserve(
+        &self,
+        policy: usize,
+        checks: &[Check<'_>],
+    ) -> Result<(Decision, Option<Reservation>), StoreError> {
+        let started = self.now();
+        let reserved = self.store_of(policy).reserve_now(checks);
+        self.metrics.decision_took(self.served[policy].store, self.since(started));
+        reserved
+    }
+
     /// How long ago `started` was.
     pub(crate) fn since(&self, started: Micros) -> Duration {
         Duration::from_micros(self.now().get().saturating_sub(started.get()))
@@ -204,7 +219,7 @@ impl App {
         Snapshot {
             stores: self.stores.iter().map(store).collect(),
             clock_offset_us: ProcessClock.offset_us(),
-            holds: self.holds.len() as u64,
+            holds: self.holds.len(self.now()) as u64,
         }
     }
 

@@ -72,9 +72,11 @@ impl Holds {
         Self { secret, made: AtomicU64::new(0), inner: Mutex::default() }
     }
 
-    /// How many are open.
-    pub(crate) fn len(&self) -> usize {
-        self.lock().open.len()
+    /// How many are open at `now`.
+    pub(crate) fn len(&self, now: Micros) -> usize {
+        let mut inner = self.lock();
+        inner.expire(now);
+        inner.open.len()
     }
 
     /// Whether there is room for one more at `now`; if not, for how long there will be none.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ratekeeper_policy::{Listener, LogFormat, Secret as Token, is_loopback};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -61,7 +61,7 @@ impl Door {
     }
 
     async fn bind(&self) -> Result<TcpListener, Failure> {
-        TcpListener::bind(&self.settings.address).await.map_err(|wrong| self.cannot_listen(&wrong))
+        listen(&self.settings.address).await.map_err(|wrong| self.cannot_listen(&wrong))
     }
 
     fn cannot_listen(&self, wrong: &io::Error) -> Failure {
@@ -86,6 +86,30 @@ impl Door {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         Ok(format!("{scheme}://{bound}"))
     }
+}
+
+/// How many connections the system keeps for us until they are accepted: a crowd that comes at once, as after a
+/// restart, is not told to try again a second later.
+const BACKLOG: u32 = 4_096;
+
+/// Listens at the first address of a name that can be listened on.
+async fn listen(address: &str) -> io::Result<TcpListener> {
+    let mut last = None;
+    for address in tokio::net::lookup_host(address).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let listening = socket.and_then(|socket| {
+            // A server that was just stopped leaves connections behind that are still being forgotten.
+            #[cfg(unix)]
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)
+        });
+        match listening {
+            Ok(listener) => return Ok(listener),
+            Err(wrong) => last = Some(wrong),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it names no address")))
 }
 
 /// What is served where.

@@ -55,9 +55,9 @@ fn an_ending_that_is_repeated_changes_nothing_and_says_the_same() {
 fn a_reservation_that_nobody_ends_is_forgotten_and_stays_charged() {
     let bench = Bench::new();
     let id = bench.hold(1_000, 0);
-    assert_eq!(bench.holds.len(), 1);
+    assert_eq!(bench.holds.len(Micros::new(1)), 1);
     assert_eq!(bench.end(id, 0, TTL_US), Err(NotEnded::Unknown));
-    assert_eq!((bench.holds.len(), bench.used()), (0, 1_000));
+    assert_eq!((bench.holds.len(Micros::new(TTL_US)), bench.used()), (0, 1_000));
 }
 
 #[test]

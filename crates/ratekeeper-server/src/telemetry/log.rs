@@ -161,6 +161,13 @@ pub(crate) enum Event<'a> {
         /// Why.
         message: &'a str,
     },
+    /// The system has no connection to give, as when no file descriptor is left.
+    AcceptFailed {
+        /// To which.
+        listener: Listener,
+        /// Why.
+        message: &'a str,
+    },
     /// The server is about to end.
     Drain,
 }
@@ -183,6 +190,7 @@ impl Event<'_> {
             Self::Listen { .. } => ("listen", Level::Info),
             Self::Reload(_) => ("reload", Level::Info),
             Self::ReloadFailed { .. } => ("reload_failed", Level::Error),
+            Self::AcceptFailed { .. } => ("accept_failed", Level::Warn),
             Self::Drain => ("drain", Level::Info),
         }
     }
@@ -245,6 +253,10 @@ impl Log {
                 line.text("address", address);
             }
             Event::ReloadFailed { message } => line.text("message", message),
+            Event::AcceptFailed { listener, message } => {
+                line.text("listener", listener.name());
+                line.text("message", message);
+            }
             Event::Drain => {}
         }
         let dropped = self.dropped.swap(0, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use ratekeeper_sim::hints::{nearest, quoted};
 use serde::Serialize;
 
 use crate::app::App;
-use crate::transport::http::{JSON, Problem, Reply, millis};
+use crate::transport::http::{JSON, MAX_SEARCHED_NAMES, Problem, Reply, millis};
 
 /// What a key has used.
 #[derive(Serialize)]
@@ -84,7 +84,10 @@ fn find<'a>(app: &'a App, rest: &str) -> Result<(usize, &'a Policy, String), Pro
     let (name, key) = (decoded(name, "the policy")?, decoded(key, "the key")?);
     let config = app.config();
     let Some(index) = config.policy_index(&name) else {
-        let near = nearest(&name, config.policies.iter().map(|policy| policy.name().as_str()));
+        let near = nearest(
+            &name,
+            config.policies.iter().take(MAX_SEARCHED_NAMES).map(|policy| policy.name().as_str()),
+        );
         let hint = near.map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
         return Err(Problem::unknown_policy_in_path(format!("there is no policy {}{hint}", quoted(&name))));
     };

@@ -4,19 +4,20 @@
 mod keys;
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderValue, ORIGIN};
 use hyper::{Method, Request, Version};
 use ratekeeper_policy::Secret as Token;
 
 use crate::app::App;
 use crate::telemetry::Listener;
+use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
 use crate::telemetry::metrics::exposition::Exposition;
-use crate::transport::http::{Answer, Problem, Reply, Site, policies, text};
+use crate::transport::http::{Answer, Problem, Reply, Site, UnderWay, policies, text};
 
 /// What there is, for those who asked for something else.
 const SERVED: &str =
@@ -26,39 +27,43 @@ const SERVED: &str =
 pub(crate) struct Admin {
     app: Arc<App>,
     token: Option<Token>,
-    under_way: AtomicU64,
+    under_way: UnderWay,
 }
 
 impl Site for Admin {
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Infallible> {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
+        let _busy = self.under_way.begin();
         let version = request.version();
         let mut reply = Reply::default();
         if let Err(problem) = self.route(&request, &mut reply).await {
             problem.write(&mut reply);
         }
-        let mut answer = reply.into_response(request.method());
+        let mut answer = reply.into_response(request.method(), Bytes::from);
         // Nothing here has a body, so none is read, and what follows one is not found.
         let closes = self.app.is_draining() || !request.body().is_end_stream();
         if closes && version < Version::HTTP_2 {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
         Ok(answer)
     }
 
     fn is_busy(&self) -> bool {
-        self.under_way.load(Ordering::Relaxed) > 0
+        self.under_way.is_any()
     }
 
     fn connected(&self) -> Connection {
         self.app.metrics().connected(Listener::Admin)
     }
+
+    fn cannot_accept(&self, wrong: &io::Error) {
+        let message = wrong.to_string();
+        self.app.log().event(&Event::AcceptFailed { listener: Listener::Admin, message: &message });
+    }
 }
 
 impl Admin {
-    pub(crate) const fn new(app: Arc<App>, token: Option<Token>) -> Self {
-        Self { app, token, under_way: AtomicU64::new(0) }
+    pub(crate) fn new(app: Arc<App>, token: Option<Token>) -> Self {
+        Self { app, token, under_way: UnderWay::default() }
     }
 
     async fn route(&self, request: &Request<Incoming>, reply: &mut Reply) -> Result<(), Problem> {

@@ -51,6 +51,8 @@ const STREAM_WINDOW_BYTES: u32 = 64 * 1_024;
 const CONNECTION_WINDOW_BYTES: u32 = 128 * 1_024;
 /// How long accepting pauses after it failed, as it does when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// One line in ten seconds says so.
+const FAILURES_PER_LINE: u32 = 200;
 
 /// What is behind a listener.
 pub(crate) trait Site: Send + Sync + 'static {
@@ -67,6 +69,9 @@ pub(crate) trait Site: Send + Sync + 'static {
 
     /// Counts a connection, for as long as the value is there.
     fn connected(&self) -> Connection;
+
+    /// Tells that the system has no connection to give; it is tried again and again.
+    fn cannot_accept(&self, wrong: &io::Error);
 }
 
 /// Answers on `listener` until `stop` changes; then goes on for as long as requests are under way, and ends all
@@ -111,19 +116,26 @@ struct Server<S> {
 impl<S: Site> Server<S> {
     /// Accepts and answers connections, without end.
     async fn accept(&self, listener: &TcpListener) {
+        let mut failures = 0_u32;
         loop {
-            match self.next(listener).await {
-                Some((stream, place)) => self.answer(stream, place),
-                None => sleep(ACCEPT_PAUSE).await,
+            // Never closed, so there will be a place.
+            let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    failures = 0;
+                    self.answer(stream, place);
+                }
+                // Who has gone before being accepted is nobody's failure.
+                Err(wrong) if wrong.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(wrong) => {
+                    if failures.is_multiple_of(FAILURES_PER_LINE) {
+                        self.site.cannot_accept(&wrong);
+                    }
+                    failures = failures.wrapping_add(1);
+                    sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
-    }
-
-    /// The next connection and its place among all; `None` if the system has none to give.
-    async fn next(&self, listener: &TcpListener) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
-        let (stream, _) = listener.accept().await.ok()?;
-        Some((stream, place))
     }
 
     /// Takes the connections that the system has accepted for us, and closes the listener: who could connect
@@ -136,8 +148,11 @@ impl<S: Site> Server<S> {
                 stream.set_nonblocking(true)?;
                 TcpStream::from_std(stream)
             });
-            let Ok(stream) = accepted else { return };
-            self.answer(stream, place);
+            match accepted {
+                Ok(stream) => self.answer(stream, place),
+                Err(wrong) if wrong.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) => return,
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod reply;
 mod routes;
 mod service;
 mod talk;
+mod unsent;
 mod wishes;
 
 pub(crate) use answer::{JSON, Texts, millis, policies, text};
@@ -22,4 +23,4 @@ pub(crate) use connection::{Site, serve};
 pub(crate) use problem::Problem;
 pub(crate) use reply::Reply;
 pub(crate) use routes::Answer;
-pub(crate) use service::Service;
+pub(crate) use service::{MAX_SEARCHED_NAMES, Service, UnderWay};

@@ -143,6 +143,12 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, REDUCED_CAPACITY, "Unavailable", detail).until(1)
     }
 
+    /// Too many answers wait for their readers.
+    pub(crate) fn overloaded() -> Self {
+        let detail = "too many answers wait to be read; nothing has been decided";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, REDUCED_CAPACITY, "Overloaded", detail).until(1)
+    }
+
     /// No more reservations are kept.
     pub(crate) fn too_many_holds(most: usize, seconds: u64) -> Self {
         let detail = format!("{most} reservations are open, and no more are kept: settle them, or wait");

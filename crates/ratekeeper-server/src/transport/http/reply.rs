@@ -100,15 +100,19 @@ impl Reply {
     }
 
     /// The answer to `method` as hyper sends it. Over HTTP/2 hyper would send a body to `HEAD` too, which is an
-    /// error to its reader.
-    pub(crate) fn into_response(mut self, method: &Method) -> Response<Full<Bytes>> {
+    /// error to its reader. `own` makes the body what hyper sends.
+    pub(crate) fn into_response(
+        mut self,
+        method: &Method,
+        own: impl FnOnce(Vec<u8>) -> Bytes,
+    ) -> Response<Full<Bytes>> {
         let status = self.status();
         if *method == Method::HEAD {
             let length = self.body.len() as u64;
             self.number("content-length", length);
             self.body.clear();
         }
-        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+        let mut response = Response::new(Full::new(own(std::mem::take(&mut self.body))));
         *response.status_mut() = status;
         for line in self.fields.split(|byte| *byte == b'\n') {
             let mut parts = line.splitn(2, |byte| *byte == b':');

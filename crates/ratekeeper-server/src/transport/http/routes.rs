@@ -1,6 +1,7 @@
 //! The long way of a request: HTTP/2, other paths than checks, bodies in pieces. hyper reads and writes here.
 
 use std::convert::Infallible;
+use std::io;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -13,6 +14,7 @@ use hyper::{Method, Request, Response, Version};
 use tokio::time::timeout;
 
 use crate::telemetry::Listener;
+use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
 use crate::transport::http::connection::Site;
 use crate::transport::http::problem::Problem;
@@ -53,6 +55,11 @@ impl Site for Service {
     fn connected(&self) -> Connection {
         self.app().metrics().connected(Listener::Http)
     }
+
+    fn cannot_accept(&self, wrong: &io::Error) {
+        let message = wrong.to_string();
+        self.app().log().event(&Event::AcceptFailed { listener: Listener::Http, message: &message });
+    }
 }
 
 impl Service {
@@ -74,7 +81,8 @@ impl Service {
         }
         self.app().answered(reply.status);
         let closes = reply.closes || self.is_draining();
-        let mut answer = reply.into_response(&head.method);
+        let mut answer =
+            reply.into_response(&head.method, |body| Bytes::from_owner(self.unsent().counted(body)));
         // HTTP/2 ends streams and connections by itself, and knows no such field.
         if closes && version < Version::HTTP_2 {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -102,6 +110,9 @@ impl Service {
             let prefer = headers.get_all("prefer");
             let preferred = prefer.iter().any(|value| wishes::asks_for_status(value.as_bytes()));
             let body = self.read_body(headers, body).await?;
+            if self.unsent().is_full() {
+                return Err(Problem::overloaded());
+            }
             let call = Call { verb, wants_status: wants_status || preferred, preferred, body: &body };
             self.answer_one(&call, reply);
             return Ok(());

@@ -1,5 +1,6 @@
 //! What the HTTP listener answers, whichever way a request came in.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +16,12 @@ use crate::transport::http::answer;
 use crate::transport::http::problem::Problem;
 use crate::transport::http::question::{CheckRequest, Ending, parse_batch};
 use crate::transport::http::reply::Reply;
+use crate::transport::http::unsent::Unsent;
 
-/// Among how many policies the one is looked for that a misspelt name may have meant: the search takes a few
-/// hundred nanoseconds for each, and anybody can ask for it.
-const MAX_SEARCHED_NAMES: usize = 1_000;
+/// Among how many policies the one is looked for that a misspelt name may have meant, and for how many checks of
+/// those that are decided together: the search takes up to thirty microseconds a name, and anybody can ask for it.
+pub(crate) const MAX_SEARCHED_NAMES: usize = 100;
+const MAX_HINTS: u32 = 4;
 /// How many longer bodies are in memory at once; others wait. 10,000 connections with a megabyte each would be
 /// ten gigabytes.
 pub(super) const MAX_LARGE_BODIES: usize = 64;
@@ -82,13 +85,31 @@ struct Prepared<'p> {
 pub(crate) struct Service {
     app: Arc<App>,
     pub(super) large_bodies: Semaphore,
-    under_way: AtomicU64,
+    under_way: UnderWay,
+    unsent: Unsent,
 }
 
-/// A request under way, until it is dropped.
-pub(super) struct UnderWay<'s>(&'s AtomicU64);
+/// How many requests are under way.
+#[derive(Default)]
+pub(crate) struct UnderWay(AtomicU64);
 
-impl Drop for UnderWay<'_> {
+/// A request under way, until it is dropped.
+pub(crate) struct Busy<'s>(&'s AtomicU64);
+
+impl UnderWay {
+    /// Counts one more, until the value is dropped.
+    pub(crate) fn begin(&self) -> Busy<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Busy(&self.0)
+    }
+
+    /// Whether there is any.
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -96,7 +117,12 @@ impl Drop for UnderWay<'_> {
 
 impl Service {
     pub(crate) fn new(app: Arc<App>) -> Self {
-        Self { app, large_bodies: Semaphore::new(MAX_LARGE_BODIES), under_way: AtomicU64::new(0) }
+        Self {
+            app,
+            large_bodies: Semaphore::new(MAX_LARGE_BODIES),
+            under_way: UnderWay::default(),
+            unsent: Unsent::default(),
+        }
     }
 
     pub(super) fn app(&self) -> &App {
@@ -113,15 +139,19 @@ impl Service {
         self.app.is_draining()
     }
 
+    /// Answers that nobody has read yet.
+    pub(super) const fn unsent(&self) -> &Unsent {
+        &self.unsent
+    }
+
     /// Whether some request is under way: read, but not answered.
     pub(super) fn has_calls_under_way(&self) -> bool {
-        self.under_way.load(Ordering::Relaxed) > 0
+        self.under_way.is_any()
     }
 
     /// Notes that a request is under way.
-    pub(super) fn busy(&self) -> UnderWay<'_> {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        UnderWay(&self.under_way)
+    pub(super) fn busy(&self) -> Busy<'_> {
+        self.under_way.begin()
     }
 
     /// Answers one call.
@@ -176,7 +206,7 @@ impl Service {
     fn check(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
         let request = Self::parsed(CheckRequest::parse(call.body))?;
         let keys = own_keys(&request);
-        let Prepared { policy, checks, .. } = self.prepare(&request, &keys)?;
+        let Prepared { policy, checks, .. } = self.prepare(&request, &keys, &Cell::new(MAX_HINTS))?;
         let decision = self.app.decide(policy, &checks, request.ask).map_err(of_store)?;
         if request.ask == Ask::Acquire {
             self.app.note(policy, &checks, &decision);
@@ -217,11 +247,12 @@ impl Service {
     fn decide(&self, asked: &[Parsed<'_>], each: &mut dyn FnMut(usize, Result<Decided<'_>, Problem>)) {
         let keys: Vec<_> =
             asked.iter().map(|request| request.as_ref().map_or_else(|_| Vec::new(), own_keys)).collect();
+        let hints = Cell::new(MAX_HINTS);
         let prepared: Vec<_> = asked
             .iter()
             .zip(&keys)
             .map(|(request, keys)| match request {
-                Ok(request) => self.prepare(request, keys),
+                Ok(request) => self.prepare(request, keys, &hints),
                 Err(problem) => Err(problem.clone()),
             })
             .collect();
@@ -266,13 +297,13 @@ impl Service {
             return Err(Problem::bad_input(&[request.places.flaw("cost", message, None)]));
         }
         let keys = own_keys(&request);
-        let Prepared { policy, checks, .. } = self.prepare(&request, &keys)?;
+        let Prepared { policy, checks, .. } = self.prepare(&request, &keys, &Cell::new(MAX_HINTS))?;
         let now = self.now();
         self.app
             .holds()
             .room(now)
             .map_err(|wait| Problem::too_many_holds(MAX_HOLDS, retry_after_seconds(wait)))?;
-        let (decision, reservation) = self.app.store_of(policy).reserve_now(&checks).map_err(of_store)?;
+        let (decision, reservation) = self.app.reserve(policy, &checks).map_err(of_store)?;
         self.app.note(policy, &checks, &decision);
         let holds = self.app.holds();
         let id = reservation.map(|taken| holds::written(holds.keep(policy, request.cost, taken, now)));
@@ -301,13 +332,17 @@ impl Service {
     }
 
     /// The policy that a request names.
-    fn policy(&self, request: &CheckRequest<'_>) -> Result<(usize, &Policy), Problem> {
+    fn policy(&self, request: &CheckRequest<'_>, hints: &Cell<u32>) -> Result<(usize, &Policy), Problem> {
         let config = self.app.config();
         if let Some(index) = config.policy_index(&request.policy) {
             return Ok((index, &config.policies[index]));
         }
         let names = config.policies.iter().take(MAX_SEARCHED_NAMES).map(|policy| policy.name().as_str());
-        let hint = nearest(&request.policy, names).map(|name| format!("did you mean `{name}`?"));
+        let near = hints.get().checked_sub(1).and_then(|left| {
+            hints.set(left);
+            nearest(&request.policy, names)
+        });
+        let hint = near.map(|name| format!("did you mean `{name}`?"));
         let message = format!("there is no policy {}", quoted(&request.policy));
         Err(Problem::unknown_policy(&request.places.flaw("policy", message, hint)))
     }
@@ -316,8 +351,9 @@ impl Service {
         &'p self,
         request: &'p CheckRequest<'p>,
         keys: &'p [(&'p str, &'p str)],
+        hints: &Cell<u32>,
     ) -> Result<Prepared<'p>, Problem> {
-        let (index, policy) = self.policy(request)?;
+        let (index, policy) = self.policy(request, hints)?;
         let call = PolicyCall { key: request.key.as_deref(), keys, cost: request.cost };
         let checks = policy
             .checks(&call)

@@ -12,6 +12,7 @@ use tokio::time::{Duration, Instant, sleep, timeout};
 use crate::transport::http::connection::{CLOSE_PAUSE, FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT};
 use crate::transport::http::lane::{Desk, MAX_BUFFER_BYTES, Next, round};
 use crate::transport::http::service::Service;
+use crate::transport::http::unsent::Unsent;
 
 /// What a buffer begins with: a few requests. It grows when a read fills it.
 const BUFFER_BYTES: usize = 4 * 1_024;
@@ -93,6 +94,7 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
                 // A long pipeline is cut by its reads again and again: what is awaited now is another rest.
                 (rounds_before, awaits_rest) = (rounds, !input.bytes().is_empty());
                 let patience = if awaits_rest { PARTIAL_TIMEOUT } else { IDLE_TIMEOUT };
+                input.shrink();
                 timer.as_mut().reset(Instant::now() + patience);
                 continue;
             }
@@ -102,7 +104,7 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
         input.consume(used);
         if !output.is_empty() {
             rounds += 1;
-            if write(stream, &output).await.is_err() {
+            if write(stream, &output, service.unsent()).await.is_err() {
                 return Ended::Over;
             }
             output.clear();
@@ -126,7 +128,7 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
 }
 
 /// Writes all of it. Who does not read the answers is let go.
-async fn write<T: AsyncWrite + Unpin>(stream: &mut T, output: &[u8]) -> io::Result<()> {
+async fn write<T: AsyncWrite + Unpin>(stream: &mut T, output: &[u8], unsent: &Unsent) -> io::Result<()> {
     // Most often it fits at once, and no timer is needed.
     let (written, is_sent) = poll_fn(|context| {
         let written = match Pin::new(&mut *stream).poll_write(context, output) {
@@ -147,6 +149,11 @@ async fn write<T: AsyncWrite + Unpin>(stream: &mut T, output: &[u8]) -> io::Resu
     if is_sent {
         return Ok(());
     }
+    if unsent.is_full() {
+        // Of all who do not read, this one is let go at once.
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    let _held = unsent.hold(output.len());
     let rest = &output[written..];
     let whole = async {
         stream.write_all(rest).await?;
@@ -228,6 +235,13 @@ impl Input {
         if used > 0 {
             self.buffer.copy_within(used..self.filled, 0);
             self.filled -= used;
+        }
+    }
+
+    /// Gives the memory of a long pipeline back while nothing comes.
+    fn shrink(&mut self) {
+        if self.filled == 0 {
+            self.buffer = Vec::new();
         }
     }
 

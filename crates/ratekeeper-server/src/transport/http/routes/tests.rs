@@ -11,6 +11,7 @@ use hyper::header::RETRY_AFTER;
 use super::*;
 use crate::app::App;
 use crate::transport::http::service::MAX_LARGE_BODIES;
+use crate::transport::http::unsent::MAX_UNSENT_BYTES;
 
 const FILE: &str = "
 version: 1
@@ -149,4 +150,18 @@ async fn a_body_that_nobody_needs_is_read_to_its_end_or_ends_the_connection() {
     // Who waits for leave to send the body is not given any.
     let waits = [("content-encoding", "gzip"), ("expect", "100-continue")];
     assert_eq!(closes("/v1/check", &waits, Vec::new(), End::Never).await, (415, true));
+}
+
+#[tokio::test]
+async fn where_answers_pile_up_nothing_more_is_decided() {
+    let service = service();
+    let unread = service.unsent().hold(MAX_UNSENT_BYTES);
+    let (status, body) = ask(&service, [QUESTION.to_vec()], End::Whole).await;
+    assert_eq!(status, 503, "{body}");
+    drop(unread);
+    // The only unit of the day is still there.
+    let (status, body) = ask(&service, [QUESTION.to_vec()], End::Whole).await;
+    assert_eq!(status, 200);
+    assert!(body.starts_with("{\"allowed\":true"), "{body}");
+    assert!(!service.unsent().is_full());
 }
