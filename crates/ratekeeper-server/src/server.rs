@@ -227,7 +227,7 @@ impl Plan {
             let run = (beside.run)(Address::of_listener(&address.to_string()));
             tokio::spawn(until(stopped, run));
         }
-        signals.next().await;
+        signals.next(app.log()).await;
         app.drain();
         app.log().event(&Event::Drain);
         // An error means that nobody is left to be told.
@@ -238,7 +238,7 @@ impl Plan {
                 let _ = stop_admin.send(true);
                 while serving_admin.join_next().await.is_some() {}
             } => {}
-            () = signals.next() => {} // Asked twice: at once.
+            () = signals.next(app.log()) => {} // Asked twice: at once.
         }
         app.log().flush(FLUSH_TIMEOUT);
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::cli;
+use crate::telemetry::log::{Event, Log};
 
 /// The ways in which a process is asked to end.
 pub(crate) struct Signals {
@@ -26,15 +26,14 @@ impl Signals {
     }
 
     /// Waits until the process is asked to end.
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self, log: &Log) {
+        let message = "reload is not available in this version; the configuration stays as it is";
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => return,
                 _ = self.terminate.recv() => return,
                 // Service managers send it for "read your configuration again".
-                _ = self.hangup.recv() => cli::tell(
-                    "SIGHUP: reload is not available in this version; the configuration stays as it is",
-                ),
+                _ = self.hangup.recv() => log.event(&Event::ReloadFailed { message }),
             }
         }
     }
@@ -47,7 +46,7 @@ impl Signals {
     }
 
     /// Waits until the process is asked to end.
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self, _: &Log) {
         // Without a way to hear of Ctrl-C the process still ends by it, only less gently.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -156,7 +156,6 @@ pub(crate) enum Event<'a> {
     #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     Reload(Loaded<'a>),
     /// Another configuration was refused; the one before stays at work.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     ReloadFailed {
         /// Why.
         message: &'a str,
