@@ -1,7 +1,8 @@
 //! Measures the server beside a bare hyper service that reads the same bodies and answers a constant of the same
 //! length with the same fields: both pinned to one core, loaded in turns by `wrk` from the other.
 //!
-//! `cargo run --release --manifest-path bench/Cargo.toml --bin http -- [--quick] [--rounds N] [--server PATH]`:
+//! `cargo run --release --manifest-path bench/Cargo.toml --bin http -- [--quick] [--rounds N] [--max-keys N]
+//! [--server PATH]`:
 //! a table as markdown on standard output, progress on standard error. Without `--server` the server is built first.
 
 mod bare;
@@ -19,13 +20,18 @@ use crate::process::{Files, Server};
 use crate::report::Table;
 use crate::rows::{Measured, ROWS};
 
-const USAGE: &str = "usage: http [--quick] [--rounds N] [--server PATH]";
+const USAGE: &str = "usage: http [--quick] [--rounds N] [--max-keys N] [--server PATH]";
+
+/// What the server takes when its file does not say.
+const SERVERS_DEFAULT_KEYS: u64 = 1_000_000;
 
 /// How much is measured.
 struct Effort {
     rounds: usize,
     /// Seconds of each load: `wrk` takes whole ones.
     seconds: u64,
+    /// For how many keys our table has room: its memory is what a key's first look waits for.
+    max_keys: u64,
     server: Option<PathBuf>,
 }
 
@@ -36,13 +42,18 @@ enum Task {
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Task, String> {
-    let (mut effort, mut rounds) = (Effort { rounds: 5, seconds: 4, server: None }, None);
+    let mut effort = Effort { rounds: 5, seconds: 4, max_keys: SERVERS_DEFAULT_KEYS, server: None };
+    let mut rounds = None;
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--quick" => (effort.rounds, effort.seconds) = (3, 2),
             "--rounds" => {
                 let number = args.next().and_then(|n| n.parse::<usize>().ok());
                 rounds = Some(number.filter(|n| *n > 0).ok_or("--rounds takes a number above 0")?);
+            }
+            "--max-keys" => {
+                let number = args.next().and_then(|n| n.parse().ok());
+                effort.max_keys = number.filter(|n| *n > 0).ok_or("--max-keys takes a number above 0")?;
             }
             "--server" => effort.server = Some(args.next().ok_or("--server takes a path")?.into()),
             bare::SUBCOMMAND => return Ok(Task::Bare),
@@ -83,7 +94,7 @@ fn measure(effort: &Effort) -> Result<(), String> {
     let wrk = Wrk::find()?;
     let binary = effort.server.clone().map_or_else(build, Ok)?;
     let files = Files::new()?;
-    let ours = Server::ours(&binary, &files)?;
+    let ours = Server::ours(&binary, &files, effort.max_keys)?;
     let mut rows = Vec::new();
     for row in &ROWS {
         eprintln!("warming up: {}", row.name);
@@ -121,7 +132,10 @@ fn measure(effort: &Effort) -> Result<(), String> {
             }
         }
     }
-    print!("{}", Table { rows: &rows, rounds: effort.rounds, seconds: effort.seconds });
+    print!(
+        "{}",
+        Table { rows: &rows, rounds: effort.rounds, seconds: effort.seconds, max_keys: effort.max_keys }
+    );
     Ok(())
 }
 

@@ -44,8 +44,8 @@ pub(crate) struct Server {
 
 impl Server {
     /// Our server, with the policies of the rows.
-    pub(crate) fn ours(binary: &Path, files: &Files) -> Result<Self, String> {
-        let config = files.write("ratekeeper.yaml", rows::CONFIG)?;
+    pub(crate) fn ours(binary: &Path, files: &Files, max_keys: u64) -> Result<Self, String> {
+        let config = files.write("ratekeeper.yaml", &rows::config(max_keys))?;
         let mut command = pinned(SERVER_CORE, binary.as_os_str());
         command.arg("serve").arg("--config").arg(config);
         command.args(["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);

@@ -17,6 +17,7 @@ pub(crate) struct Table<'t> {
     pub(crate) rows: &'t [Measured],
     pub(crate) rounds: usize,
     pub(crate) seconds: u64,
+    pub(crate) max_keys: u64,
 }
 
 fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
@@ -55,7 +56,8 @@ impl fmt::Display for Table<'_> {
         writeln!(f, "Medians of {} interlaced rounds of {} s each.\n", self.rounds, self.seconds)?;
         let system = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         writeln!(f, "- {}, Linux {}; one core for the server, one for wrk", model(), system.trim())?;
-        writeln!(f, "- {}, 50 connections, HTTP/1.1; 20,000 keys\n", env!("BENCH_RUSTC"))?;
+        writeln!(f, "- {}, 50 connections, HTTP/1.1", env!("BENCH_RUSTC"))?;
+        writeln!(f, "- 20,000 keys, in a table for {}\n", self.max_keys)?;
         writeln!(
             f,
             "| decisions | k/s: ours | bare | CPU µs each: ours | bare | rate ÷ bare | CPU ÷ bare |"

@@ -7,7 +7,7 @@ use crate::load::{Answer, Sample};
 use crate::process::Server;
 
 /// One limit that lets everybody in, three of them, and one that lets nobody in a second time.
-pub(crate) const CONFIG: &str = "
+const POLICIES: &str = "
 version: 1
 policies:
   - { name: one, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 1000000/s, burst: 1000000 }] }
@@ -19,6 +19,11 @@ policies:
       - { name: c, algorithm: gcra, limit: 100000000/hour, burst: 1000000 }
   - { name: none, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 1/day, burst: 1 }] }
 ";
+
+/// Those policies, on a table for so many keys.
+pub(crate) fn config(max_keys: u64) -> String {
+    format!("{POLICIES}stores: {{ local: {{ memory: {{ max_keys: {max_keys} }} }} }}\n")
+}
 
 /// Different keys in a script.
 const KEYS: usize = 20_000;
