@@ -53,7 +53,8 @@ pub(super) struct Desk {
 
 /// Answers all whole requests at the beginning of `input`, in their order, and says how many bytes they were.
 pub(super) fn round(service: &Service, input: &[u8], output: &mut Vec<u8>, desk: &mut Desk) -> (usize, Next) {
-    let mut calls = Vec::new();
+    // Most requests come alone, and need no list.
+    let (mut alone, mut calls) = (None, Vec::new());
     let mut used = 0;
     let next = loop {
         if used == input.len() {
@@ -61,7 +62,12 @@ pub(super) fn round(service: &Service, input: &[u8], output: &mut Vec<u8>, desk:
         }
         match parse(&input[used..]) {
             Parsed::Whole { call, used: bytes, closes } => {
-                calls.push(call);
+                if used == 0 {
+                    alone = Some(call);
+                } else {
+                    calls.extend(alone.take());
+                    calls.push(call);
+                }
                 used += bytes;
                 if closes || desk.is_last {
                     break Next::Close;
@@ -80,9 +86,10 @@ pub(super) fn round(service: &Service, input: &[u8], output: &mut Vec<u8>, desk:
         }
         next => next,
     };
+    let calls = if calls.is_empty() { alone.as_slice() } else { &calls };
     let last = calls.len().saturating_sub(1);
     let date = desk.date.now(service.now());
-    service.answer_all(&calls, &mut desk.reply, &mut |index, reply| {
+    service.answer_all(calls, &mut desk.reply, &mut |index, reply| {
         service.app().answered(reply.status);
         reply.write_http1(output, date, next == Next::Close && index == last);
     });

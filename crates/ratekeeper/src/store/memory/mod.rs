@@ -334,10 +334,10 @@ impl MemoryStore {
     /// [`StoreError::TooManyLimits`] for more than [`MAX_LIMITS`] checks, [`StoreError::TooManyShapes`] if the
     /// store has met more different limits than it can tell apart.
     pub fn decide_now(&self, checks: &[Check<'_>], ask: Ask) -> Result<Decision, StoreError> {
-        let queries = self.queries(checks)?;
-        if let [query] = &queries[..] {
-            return Ok(Decision::of(vec![self.inner.decide_one(query, ask)]));
+        if let [check] = checks {
+            return Ok(Decision::of(vec![self.inner.decide_one(&self.query(check)?, ask)]));
         }
+        let queries = self.queries(checks)?;
         // All buckets are asked for before the first is waited for.
         queries.iter().for_each(|query| self.inner.touch_for(query));
         Ok(Decision::of(decide_queries(&queries, ask)))
