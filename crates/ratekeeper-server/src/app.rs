@@ -7,6 +7,7 @@ use std::time::Duration;
 use ratekeeper::{BuildError, MemoryStore, OnFull, ProcessClock, Question, Reservation};
 use ratekeeper_core::{Ask, Check, Clock as _, Decision, ManualClock, Micros, Name, StoreError};
 use ratekeeper_policy::{Config, LogConfig, LogFormat, LogKeys, LogLevel, Policy, StoreConfig};
+use ratekeeper_sim::hints::nearest;
 
 use crate::cli::Failure;
 use crate::holds::Holds;
@@ -16,6 +17,10 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::metrics::exposition::{Snapshot, StoreSnapshot};
 use crate::telemetry::secret::Secret;
 use crate::transport::http::Texts;
+
+/// Among how many policies the one is looked for that a misspelt name may have meant: the search takes up to thirty
+/// microseconds a name, and anybody can ask for it.
+const MAX_SEARCHED_NAMES: usize = 100;
 
 /// A configuration at work.
 pub(crate) struct App {
@@ -156,9 +161,7 @@ impl App {
             let store = store_of(&run[0]);
             let questions: Vec<Question<'_>> =
                 run.iter().map(|asked| Question { checks: asked.checks, ask: asked.ask }).collect();
-            let started = self.now();
-            decisions.extend(self.stores[store].1.decide_batch(&questions));
-            self.metrics.decision_took(store, self.since(started));
+            decisions.extend(self.timed(store, |store| store.decide_batch(&questions)));
         }
         decisions
     }
@@ -173,10 +176,7 @@ impl App {
         checks: &[Check<'_>],
         ask: Ask,
     ) -> Result<Decision, StoreError> {
-        let started = self.now();
-        let decision = self.store_of(policy).decide_now(checks, ask);
-        self.metrics.decision_took(self.served[policy].store, self.since(started));
-        decision
+        self.timed(self.served[policy].store, |store| store.decide_now(checks, ask))
     }
 
     /// Takes what policy number `policy` is asked for in a way that can be settled.
@@ -188,15 +188,22 @@ impl App {
         policy: usize,
         checks: &[Check<'_>],
     ) -> Result<(Decision, Option<Reservation>), StoreError> {
-        let started = self.now();
-        let reserved = self.store_of(policy).reserve_now(checks);
-        self.metrics.decision_took(self.served[policy].store, self.since(started));
-        reserved
+        self.timed(self.served[policy].store, |store| store.reserve_now(checks))
     }
 
-    /// How long ago `started` was.
-    pub(crate) fn since(&self, started: Micros) -> Duration {
-        Duration::from_micros(self.now().get().saturating_sub(started.get()))
+    /// Asks store number `store`, and notes how long it took.
+    fn timed<T>(&self, store: usize, ask: impl FnOnce(&MemoryStore) -> T) -> T {
+        let started = self.now();
+        let answer = ask(&self.stores[store].1);
+        let took = Duration::from_micros(self.now().get().saturating_sub(started.get()));
+        self.metrics.decision_took(store, took);
+        answer
+    }
+
+    /// The policy that a misspelt name probably means.
+    pub(crate) fn nearest_policy(&self, name: &str) -> Option<&str> {
+        let names = self.config.policies.iter().take(MAX_SEARCHED_NAMES);
+        nearest(name, names.map(|policy| policy.name().as_str()))
     }
 
     /// Counts a decision that took units or was refused them, and tells of refusals. Looks are no decisions.

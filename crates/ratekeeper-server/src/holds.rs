@@ -8,6 +8,7 @@ use std::time::Duration;
 use ratekeeper::Reservation;
 use ratekeeper_core::Micros;
 
+use crate::digits::{hex, hex_digit};
 use crate::telemetry::secret::Secret;
 
 /// How long a reservation can be settled: longer than the answer of a language model or an upload takes. What
@@ -167,18 +168,17 @@ impl Inner {
 
 /// An id as it is written: 32 hexadecimal digits.
 pub(crate) fn written(id: Id) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&id)
 }
 
 /// The id that was written so, if it was one.
 pub(crate) fn read(text: &str) -> Option<Id> {
-    let digit = |byte: u8| (byte as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut id = Id::default();
     if text.len() != 2 * id.len() {
         return None;
     }
     for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
     }
     Some(id)
 }

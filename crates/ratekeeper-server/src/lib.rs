@@ -11,6 +11,7 @@ mod app;
 mod banner;
 mod cli;
 mod client;
+mod digits;
 mod holds;
 mod human;
 mod input;

@@ -112,24 +112,17 @@ fn measure(effort: &Effort) -> Result<(), String> {
     for round in 0..effort.rounds {
         eprintln!("round {} of {} ({:.0} s)", round + 1, effort.rounds, started.elapsed().as_secs_f64());
         for measured in &mut rows {
+            let load = |server| wrk.load(server, measured.row, &measured.script, effort.seconds);
             // There and back, so that neither always comes first.
-            if round % 2 == 0 {
-                measured.ours_at.push(wrk.load(&ours, measured.row, &measured.script, effort.seconds)?);
-                measured.bare_at.push(wrk.load(
-                    &measured.bare,
-                    measured.row,
-                    &measured.script,
-                    effort.seconds,
-                )?);
+            let (ours_at, bare_at) = if round % 2 == 0 {
+                let ours_at = load(&ours)?;
+                (ours_at, load(&measured.bare)?)
             } else {
-                measured.bare_at.push(wrk.load(
-                    &measured.bare,
-                    measured.row,
-                    &measured.script,
-                    effort.seconds,
-                )?);
-                measured.ours_at.push(wrk.load(&ours, measured.row, &measured.script, effort.seconds)?);
-            }
+                let bare_at = load(&measured.bare)?;
+                (load(&ours)?, bare_at)
+            };
+            measured.ours_at.push(ours_at);
+            measured.bare_at.push(bare_at);
         }
     }
     print!(

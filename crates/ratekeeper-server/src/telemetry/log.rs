@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use ratekeeper_core::{Check, Clock, Decision, Key, Micros, Name, Part};
 
+use crate::digits::{hex, millis};
+
 use super::secret::Secret;
 use super::{Listener, Protocol};
 use line::Line;
@@ -319,11 +321,6 @@ impl Log {
     }
 }
 
-/// Whole milliseconds, rounded up as in answers: a line and an answer show the same number.
-fn millis(wait: Duration) -> u64 {
-    u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
 /// A key as callers write it: `ALTERNATIVE=VALUE`, without what is empty.
 fn plain(key: &Key<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -346,7 +343,7 @@ fn plain(key: &Key<'_>) -> Vec<u8> {
 /// secret, and nobody keeps that.
 fn hashed(secret: &Secret, key: &Key<'_>) -> String {
     let digest = secret.digest(&[b"key", &plain(key)]);
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest[..8])
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use ratekeeper_core::{Ask, Store as _};
 use ratekeeper_policy::{Call, Policy};
-use ratekeeper_sim::hints::{nearest, quoted};
+use ratekeeper_sim::hints::quoted;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::transport::http::{JSON, MAX_SEARCHED_NAMES, Problem, Reply, millis};
+use crate::digits::{hex_digit, millis};
+use crate::transport::http::{JSON, Problem, Reply};
 
 /// What a key has used.
 #[derive(Serialize)]
@@ -84,10 +85,7 @@ fn find<'a>(app: &'a App, rest: &str) -> Result<(usize, &'a Policy, String), Pro
     let (name, key) = (decoded(name, "the policy")?, decoded(key, "the key")?);
     let config = app.config();
     let Some(index) = config.policy_index(&name) else {
-        let near = nearest(
-            &name,
-            config.policies.iter().take(MAX_SEARCHED_NAMES).map(|policy| policy.name().as_str()),
-        );
+        let near = app.nearest_policy(&name);
         let hint = near.map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
         return Err(Problem::unknown_policy_in_path(format!("there is no policy {}{hint}", quoted(&name))));
     };
@@ -96,7 +94,7 @@ fn find<'a>(app: &'a App, rest: &str) -> Result<(usize, &'a Policy, String), Pro
 
 /// The text behind a percent-encoded part of a path; a plus is a plus.
 fn percent_decoded(part: &str) -> Option<String> {
-    let digit = |byte: Option<&u8>| (char::from(*byte?)).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    let digit = |byte: Option<&u8>| hex_digit(*byte?);
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes().iter();
     while let Some(byte) = rest.next() {

@@ -17,7 +17,7 @@ use crate::telemetry::Listener;
 use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
 use crate::telemetry::metrics::exposition::Exposition;
-use crate::transport::http::{Answer, Problem, Reply, Site, UnderWay, policies, text};
+use crate::transport::http::{Answer, Problem, Reply, Site, UnderWay, policies, probe};
 
 /// What there is, for those who asked for something else.
 const SERVED: &str =
@@ -92,10 +92,6 @@ impl Admin {
             return Err(Problem::method_not_allowed("GET, HEAD"));
         }
         match path {
-            "/readyz" if self.app.is_draining() => {
-                text(503, "draining\n", reply);
-                reply.number("retry-after", 1);
-            }
             "/metrics" => {
                 let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
                 let format = Exposition::accepted(accept);
@@ -104,7 +100,7 @@ impl Admin {
                 reply.body.extend_from_slice(page.as_bytes());
             }
             "/v1/policies" => policies(&self.app, reply),
-            _ => text(200, "ok\n", reply),
+            path => probe(&self.app, path, reply),
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use ratekeeper_policy::{Headers, Policy, PolicyLimit, XRateLimit as XOption};
 use serde::Serialize;
 
 use crate::app::App;
+use crate::digits::millis;
 use crate::holds::Ending;
 use crate::transport::http::problem::{PROBLEM_JSON, REDUCED_CAPACITY};
 use crate::transport::http::reply::Reply;
@@ -254,13 +255,12 @@ pub(crate) fn policies(app: &App, reply: &mut Reply) {
     reply.body.extend_from_slice(text.as_bytes());
 }
 
-/// A word for people and probes.
-pub(crate) fn text(status: u16, text: &str, reply: &mut Reply) {
-    reply.begin(status, "text/plain; charset=utf-8");
-    reply.body.extend_from_slice(text.as_bytes());
-}
-
-/// Whole milliseconds, rounded up: who waits that long is not refused for the rest of one.
-pub(crate) fn millis(wait: Duration) -> u64 {
-    u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
+/// Whether the process runs, and for `/readyz` whether it is not about to end.
+pub(crate) fn probe(app: &App, path: &str, reply: &mut Reply) {
+    let ends = path == "/readyz" && app.is_draining();
+    reply.begin(if ends { 503 } else { 200 }, "text/plain; charset=utf-8");
+    reply.body.extend_from_slice(if ends { b"draining\n" } else { b"ok\n" });
+    if ends {
+        reply.number("retry-after", 1);
+    }
 }

@@ -42,7 +42,7 @@ enum Parsed<'b> {
     Other,
 }
 
-/// What a connection keeps from one round to the next, so that nothing is allocated anew.
+/// What a connection keeps from one round to the next: the memory of its answers, and the date.
 #[derive(Default)]
 pub(super) struct Desk {
     reply: Reply,

@@ -18,9 +18,9 @@ mod talk;
 mod unsent;
 mod wishes;
 
-pub(crate) use answer::{JSON, Texts, millis, policies, text};
+pub(crate) use answer::{JSON, Texts, policies, probe};
 pub(crate) use connection::{Site, serve};
 pub(crate) use problem::Problem;
 pub(crate) use reply::Reply;
 pub(crate) use routes::Answer;
-pub(crate) use service::{MAX_SEARCHED_NAMES, Service, UnderWay};
+pub(crate) use service::{Service, UnderWay};

@@ -128,12 +128,8 @@ impl Service {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
         match path {
-            "/readyz" if self.is_draining() => {
-                answer::text(503, "draining\n", reply);
-                reply.number("retry-after", 1);
-            }
             "/v1/policies" => answer::policies(self.app(), reply),
-            _ => answer::text(200, "ok\n", reply),
+            probe => answer::probe(self.app(), probe, reply),
         }
         Ok(())
     }

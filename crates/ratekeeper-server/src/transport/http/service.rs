@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratekeeper_core::{Ask, Check, Decision, Micros, StoreError, retry_after_seconds};
 use ratekeeper_policy::{Call as PolicyCall, Policy};
-use ratekeeper_sim::hints::{nearest, quoted};
+use ratekeeper_sim::hints::quoted;
 use ratekeeper_sim::json::Flaw;
 use tokio::sync::Semaphore;
 
@@ -18,9 +18,7 @@ use crate::transport::http::question::{CheckRequest, Ending, parse_batch};
 use crate::transport::http::reply::Reply;
 use crate::transport::http::unsent::Unsent;
 
-/// Among how many policies the one is looked for that a misspelt name may have meant, and for how many checks of
-/// those that are decided together: the search takes up to thirty microseconds a name, and anybody can ask for it.
-pub(crate) const MAX_SEARCHED_NAMES: usize = 100;
+/// For how many checks of those that are decided together it is searched which policy was meant.
 const MAX_HINTS: u32 = 4;
 /// How many longer bodies are in memory at once; others wait. 10,000 connections with a megabyte each would be
 /// ten gigabytes.
@@ -156,12 +154,15 @@ impl Service {
 
     /// Answers one call.
     pub(super) fn answer_one(&self, call: &Call<'_>, reply: &mut Reply) {
-        match call.verb {
-            Verb::Check => self.check_all(std::slice::from_ref(call), reply, &mut |_, _| {}),
+        let done = match call.verb {
+            Verb::Check => self.check(call, reply),
             Verb::Batch => self.batch(call, reply),
             Verb::Reserve => self.reserve(call, reply),
             Verb::Settle => self.settle(Ending::parse_settle(call.body), reply),
             Verb::Refund => self.settle(Ending::parse_refund(call.body), reply),
+        };
+        if let Err(problem) = done {
+            problem.write(reply);
         }
     }
 
@@ -175,24 +176,18 @@ impl Service {
     ) {
         let mut index = 0;
         for run in calls.chunk_by(|a, b| a.verb == Verb::Check && b.verb == Verb::Check) {
-            if run[0].verb == Verb::Check {
-                self.check_all(run, reply, &mut |i, reply| each(index + i, reply));
-            } else {
-                self.answer_one(&run[0], reply);
+            if let [call] = run {
+                // Alone as most requests are: there is nothing to be gathered.
+                self.answer_one(call, reply);
                 each(index, reply);
+            } else {
+                self.check_all(run, reply, &mut |i, reply| each(index + i, reply));
             }
             index += run.len();
         }
     }
 
     fn check_all(&self, run: &[Call<'_>], reply: &mut Reply, each: &mut dyn FnMut(usize, &Reply)) {
-        if let [call] = run {
-            // Alone as most requests are: there is nothing to be gathered.
-            if let Err(problem) = self.check(call, reply) {
-                problem.write(reply);
-            }
-            return each(0, reply);
-        }
         let asked: Vec<_> = run.iter().map(|call| Self::parsed(CheckRequest::parse(call.body))).collect();
         self.decide(&asked, &mut |index, outcome| {
             match outcome {
@@ -216,11 +211,8 @@ impl Service {
         Ok(())
     }
 
-    fn batch(&self, call: &Call<'_>, reply: &mut Reply) {
-        let checks = match parse_batch(call.body) {
-            Ok(checks) => checks,
-            Err(flaws) => return Problem::bad_input(&flaws).write(reply),
-        };
+    fn batch(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
+        let checks = parse_batch(call.body).map_err(|flaws| Problem::bad_input(&flaws))?;
         let asked: Vec<_> =
             checks.iter().map(|check| Self::parsed(CheckRequest::parse(check.as_bytes()))).collect();
         reply.begin(200, answer::JSON);
@@ -237,6 +229,7 @@ impl Service {
             }
         });
         reply.body.extend_from_slice(b"]}");
+        Ok(())
     }
 
     fn parsed(request: Result<CheckRequest<'_>, Vec<Flaw>>) -> Parsed<'_> {
@@ -283,14 +276,8 @@ impl Service {
         }
     }
 
-    fn reserve(&self, call: &Call<'_>, reply: &mut Reply) {
-        if let Err(problem) = self.try_reserve(call, reply) {
-            problem.write(reply);
-        }
-    }
-
     /// Takes what is asked for and keeps under an id what is needed to settle it.
-    fn try_reserve(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
+    fn reserve(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
         let request = Self::parsed(CheckRequest::parse_reserve(call.body))?;
         if request.cost == 0 {
             let message = "a reservation holds at least 1".to_owned();
@@ -314,13 +301,7 @@ impl Service {
     }
 
     /// Ends a reservation: at what it came to, or at nothing.
-    fn settle(&self, ending: Result<Ending<'_>, Vec<Flaw>>, reply: &mut Reply) {
-        if let Err(problem) = self.try_settle(ending, reply) {
-            problem.write(reply);
-        }
-    }
-
-    fn try_settle(&self, ending: Result<Ending<'_>, Vec<Flaw>>, reply: &mut Reply) -> Result<(), Problem> {
+    fn settle(&self, ending: Result<Ending<'_>, Vec<Flaw>>, reply: &mut Reply) -> Result<(), Problem> {
         let Ending { id, cost } = ending.map_err(|flaws| Problem::bad_input(&flaws))?;
         let known = holds::read(&id).ok_or_else(Problem::unknown_id)?;
         let ending = self.app.holds().end(known, cost, self.now()).map_err(|wrong| match wrong {
@@ -337,10 +318,9 @@ impl Service {
         if let Some(index) = config.policy_index(&request.policy) {
             return Ok((index, &config.policies[index]));
         }
-        let names = config.policies.iter().take(MAX_SEARCHED_NAMES).map(|policy| policy.name().as_str());
         let near = hints.get().checked_sub(1).and_then(|left| {
             hints.set(left);
-            nearest(&request.policy, names)
+            self.app.nearest_policy(&request.policy)
         });
         let hint = near.map(|name| format!("did you mean `{name}`?"));
         let message = format!("there is no policy {}", quoted(&request.policy));
