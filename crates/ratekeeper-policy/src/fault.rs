@@ -73,6 +73,7 @@ pub(crate) mod code {
     pub(crate) const NO_POLICIES: &str = "no-policies";
     pub(crate) const TWO_QUEUES: &str = "two-queues";
     pub(crate) const BAD_KEY: &str = "bad-key";
+    pub(crate) const BAD_PATTERN: &str = "bad-pattern";
     pub(crate) const UNREACHABLE_KEY: &str = "unreachable-key";
     // Limits.
     pub(crate) const BAD_LIMIT: &str = "bad-limit";

@@ -252,9 +252,14 @@ impl KeyPart {
     }
 }
 
-/// A field name as HTTP defines it (RFC 9110, 5.6.2), in lower case.
 fn header(name: &str) -> Option<KeyPart> {
     token(&name.to_ascii_lowercase()).map(KeyPart::Header)
+}
+
+/// A field name as HTTP defines it (RFC 9110, 5.6.2), in lower case.
+pub(crate) fn header_name(name: &str) -> Option<Box<str>> {
+    let short = (1..=MAX_ARGUMENT_BYTES).contains(&name.len());
+    short.then(|| token(&name.to_ascii_lowercase())).flatten()
 }
 
 fn token(name: &str) -> Option<Box<str>> {

@@ -24,19 +24,25 @@
 //! handed in, the answers come from a store.
 //!
 //! Modules: the file (`file`: tree with spans, table of fields, decoder, messages), what it means
-//! (`config`, `listen`, `log`, `policy`, `headers`, `key`), one limit from words (`limit`), and the calendars of time zones (`calendar`,
+//! (`config`, `listen`, `log`, `policy`, `headers`, `key`), which policies a request fits (`facts`, `matcher` with `path` and `glob`,
+//! `index`), one limit from words (`limit`), and the calendars of time zones (`calendar`,
 //! the only one that knows them).
 
 mod calendar;
 mod config;
+mod facts;
 mod fault;
 mod file;
+mod glob;
 mod headers;
 mod hints;
+mod index;
 mod key;
 mod limit;
 mod listen;
 mod log;
+mod matcher;
+mod path;
 mod policy;
 
 pub use calendar::{UnknownZone, ZoneCalendar};
@@ -44,9 +50,12 @@ pub use config::{
     Config, DEFAULT_STORE, FlagError, LimitFlags, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig,
     OnFull, StoreConfig,
 };
+pub use facts::{Facts, Source};
 pub use file::{ConfigError, ConfigErrors, MAX_DEPTH, MAX_ERRORS, MAX_FILE_BYTES, MAX_POLICIES, Severity};
+pub use glob::{Glob, MAX_GLOB_BYTES, MAX_GLOB_STARS};
 pub use headers::{Headers, XRateLimit};
 pub use hints::{is_invisible, nearest, thousands};
+pub use index::Index;
 pub use key::{Alternative, KeyPart, KeySpec};
 pub use listen::{
     ADMIN_TOKEN_VARIABLE, DEFAULT_ADMIN, DEFAULT_DEADLINE, DEFAULT_HTTP, DEFAULT_MAX_CONNECTIONS, Listen,
@@ -54,4 +63,6 @@ pub use listen::{
     TokenError, admin_token, is_loopback,
 };
 pub use log::{LogConfig, LogFormat, LogKeys, LogLevel, MAX_DENIED_PER_SECOND};
+pub use matcher::{MAX_MATCH_HEADERS, MAX_METHOD_BYTES, MAX_METHODS, Match, Misfit, Seen};
+pub use path::{AboveRoot, MAX_PATTERN_BYTES, MAX_PATTERN_SEGMENTS, NormalPath, PathPattern};
 pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};

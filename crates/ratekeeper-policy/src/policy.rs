@@ -8,6 +8,7 @@ use crate::headers::Headers;
 use crate::hints;
 use crate::key::{self, KeySpec};
 use crate::limit::BuiltLimit;
+use crate::matcher::Match;
 
 /// A named set of limits that are decided together.
 #[derive(Clone, Debug)]
@@ -17,6 +18,7 @@ pub struct Policy {
     key: Option<KeySpec>,
     limits: Vec<PolicyLimit>,
     headers: Headers,
+    conditions: Option<Match>,
 }
 
 /// A limit of a policy.
@@ -45,11 +47,15 @@ impl Policy {
     /// A policy with at least one limit. In a file a limit without a key of its own needs the policy's; where
     /// neither is said, the caller's value is the key as it stands.
     pub(crate) fn new(name: Name, store: Name, key: Option<KeySpec>, limits: Vec<PolicyLimit>) -> Self {
-        Self { name, store, key, limits, headers: Headers::default() }
+        Self { name, store, key, limits, headers: Headers::default(), conditions: None }
     }
 
     pub(crate) fn with_headers(self, headers: Headers) -> Self {
         Self { headers, ..self }
+    }
+
+    pub(crate) fn with_match(self, conditions: Option<Match>) -> Self {
+        Self { conditions, ..self }
     }
 
     /// The name, unique in its file.
@@ -80,6 +86,12 @@ impl Policy {
     #[must_use]
     pub const fn headers(&self) -> Headers {
         self.headers
+    }
+
+    /// Which requests it is about; None if the file does not say, which is all of them ([`Match::any`]).
+    #[must_use]
+    pub const fn matches(&self) -> Option<&Match> {
+        self.conditions.as_ref()
     }
 
     /// The questions of a request whose caller names this policy: one for each limit, in order.

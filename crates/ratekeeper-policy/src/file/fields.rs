@@ -47,6 +47,7 @@ const BY_CALLER: &str = "policies are named by the caller for now";
 const ONLY_HTTP: &str = "only `http` and `admin` are served for now";
 const ONLY_MEMORY: &str = "only `memory` stores for now";
 const STORE_ERRORS: &str = "a memory store does not fail: leave it out for now";
+const NO_DESCRIPTORS: &str = "descriptors of Envoy are not served in this version";
 const ENFORCED: &str = "every policy enforces its limits for now";
 
 impl Place {
@@ -150,7 +151,7 @@ pub(super) const POLICY: Place = Place {
         built("store"),
         built("mode"),
         built("headers"),
-        later("match", BY_CALLER),
+        built("match"),
         later("action", ENFORCED),
         later("group", BY_CALLER),
         later("replaces", BY_CALLER),
@@ -164,6 +165,24 @@ pub(super) const POLICY: Place = Place {
         later("retry_jitter", LEAVE_OUT),
     ],
     foreign: None,
+};
+
+pub(super) const MATCH: Place = Place {
+    name: "`match`",
+    fields: &[
+        built("method"),
+        built("path"),
+        built("host"),
+        built("headers"),
+        later("domain", NO_DESCRIPTORS),
+        later("descriptor", NO_DESCRIPTORS),
+        later("entries", NO_DESCRIPTORS),
+    ],
+    foreign: Some(Foreign {
+        words: &["url", "uri", "prefix", "route", "location"],
+        field: "path",
+        remedy: "write `path`: `/api/**` is `/api` and all below it",
+    }),
 };
 
 pub(super) const LIMIT: Place = Place {

@@ -8,6 +8,7 @@ mod fields;
 mod json;
 mod listen;
 mod log;
+mod matching;
 mod policies;
 mod render;
 mod scalar;

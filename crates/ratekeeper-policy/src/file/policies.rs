@@ -80,7 +80,18 @@ impl Reader<'_, '_, '_> {
             self.mode(&entry.value);
         }
         let headers = policy.get("headers").map(|entry| self.decoder.headers(&entry.value));
+        let conditions = policy.get("match").map(|entry| self.decoder.matching(&entry.value));
         let limits = self.limits(&policy);
+        if let Some(Some(conditions)) = &conditions {
+            let own = policy.get("key").map(|entry| &entry.value);
+            let of_limits = policy.get("limits").into_iter().flat_map(|entry| match &entry.value.value {
+                Value::List(items) => {
+                    items.iter().take(MAX_LIMITS).filter_map(|item| item.field("key")).collect()
+                }
+                _ => Vec::new(),
+            });
+            own.into_iter().chain(of_limits).for_each(|key| self.decoder.path_ids(key, conditions));
+        }
         let keyed = !policy.lacks("key");
         let keyless = limits.iter().flatten().any(|limit| limit.as_ref().is_some_and(|l| l.key.is_none()));
         if !keyed && keyless {
@@ -89,12 +100,13 @@ impl Reader<'_, '_, '_> {
         }
         let key = all_or_none(key)?;
         let headers = all_or_none(headers)?.unwrap_or(self.defaults.headers);
+        let conditions = all_or_none(conditions)?;
         let (name, store) = (name?, store?);
         let limits = limits?.into_iter().collect::<Option<Vec<Draft>>>()?;
         let limits =
             limits.into_iter().map(|draft| PolicyLimit::new(&name, draft.name, draft.built, draft.key));
         let limits = limits.collect();
-        Some(Policy::new(name, store, key, limits).with_headers(headers))
+        Some(Policy::new(name, store, key, limits).with_headers(headers).with_match(conditions))
     }
 
     fn policy_name(&mut self, policy: &Fields<'_>) -> Option<Name> {

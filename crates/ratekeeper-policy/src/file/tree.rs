@@ -152,7 +152,10 @@ impl Builder<'_, '_> {
             Event::SequenceEnd | Event::MappingEnd => self.end(at),
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
                 let fault = Fault::new(code::ALIAS, "aliases are not used in a configuration");
-                self.errors.add(at.clone(), fault.hint("write the value out"));
+                self.errors.add(
+                    at.clone(),
+                    fault.hint("write the value out; text that begins with `*` wants quotes"),
+                );
                 self.complete(Node { span: at, value: Value::Bad });
             }
             Event::Anchor(..) => {
@@ -309,6 +312,12 @@ fn syntax_fault(text: &str, error: &ScanError) -> Fault {
         }
         ErrorKind::UnexpectedEofFlowSequence | ErrorKind::ExpectedFlowSequenceSeparator => {
             syntax("a list needs `,` or `]` here")
+        }
+        // The pattern of a path, for example.
+        ErrorKind::ExpectedFlowMappingSeparator
+            if text.get(at..).is_some_and(|rest| rest.starts_with('{')) =>
+        {
+            syntax("`{` begins a mapping in a mapping").hint("put text that contains it in quotes")
         }
         ErrorKind::UnexpectedEofFlowMapping
         | ErrorKind::UnexpectedEofImplicitFlowMapping

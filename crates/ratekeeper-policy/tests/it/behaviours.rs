@@ -155,7 +155,6 @@ fn every_field_of_a_later_version_says_so_where_it_stands() {
         later(&format!("version: 1\ndefaults: {{ {name}: x }}\n"), name);
     }
     for name in [
-        "match",
         "action",
         "group",
         "replaces",
@@ -169,6 +168,9 @@ fn every_field_of_a_later_version_says_so_where_it_stands() {
         "retry_jitter",
     ] {
         later(&format!("version: 1\npolicies: [{{ name: a, {name}: x }}]\n"), name);
+    }
+    for name in ["domain", "descriptor", "entries"] {
+        later(&format!("version: 1\npolicies: [{{ name: a, match: {{ {name}: x }} }}]\n"), name);
     }
 }
 
@@ -190,6 +192,7 @@ stores:
 defaults: { store: small, headers: [x-ratelimit] }
 policies:
   - name: all
+    match: { method: [GET, HEAD], path: \"/api/{version}/**\", host: \"*.example.com\", headers: { X-Plan: \"free-*\" } }
     key: [header:x-user, ip]
     store: large
     mode: enforce
@@ -230,6 +233,11 @@ policies:
     assert_eq!(config.stores[0].memory.on_full, OnFull::Deny);
     assert_eq!(config.stores[1].memory.max_bytes, 1 << 40);
     let all = config.policy("all").unwrap();
+    assert_eq!(
+        all.matches().unwrap().to_string(),
+        "method GET, HEAD, path /api/{version}/**, host *.example.com, header x-plan: free-*"
+    );
+    assert_eq!(config.policy("default").unwrap().matches(), None);
     assert_eq!(
         (all.store().as_str(), config.policy("default").unwrap().store().as_str()),
         ("large", "small")

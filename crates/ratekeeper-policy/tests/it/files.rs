@@ -272,3 +272,33 @@ fn keys_hold_their_bounds() {
     assert_eq!(codes(&file(&format!("[[{}]]", headers(17)))), ["bad-key"]);
     assert_eq!(codes(&file("[[[ip]]]")), ["wrong-type"]);
 }
+
+#[test]
+fn a_match_holds_its_bounds() {
+    let codes = |conditions: &str| {
+        let file = limits(&["name: a, algorithm: gcra, limit: 1/s"]);
+        codes(&file.replace("    key:", &format!("    match: {{ {conditions} }}\n    key:")))
+    };
+    let list = |number: usize, one: fn(usize) -> String| (0..number).map(one).collect::<Vec<_>>().join(", ");
+    let methods = |number| format!("method: [{}]", list(number, |i| format!("M{i}")));
+    let headers = |number| format!("headers: {{ {} }}", list(number, |i| format!("x{i}: a")));
+    let method = |bytes| format!("method: {}", "M".repeat(bytes));
+    let header = |bytes| format!("headers: {{ {}: a }}", "x".repeat(bytes));
+    let path = |bytes: usize| format!("path: /{}", "a".repeat(bytes - 1));
+    let host = |bytes| format!("host: {}", "a".repeat(bytes));
+    let segments = |number| format!("path: {}", "/a".repeat(number));
+    let stars = |number| format!("headers: {{ x: \"a{}\" }}", "*a".repeat(number));
+    for (good, bad, code) in [
+        (methods(32), methods(33), "out-of-range"),
+        (headers(16), headers(17), "out-of-range"),
+        (method(64), method(65), "bad-pattern"),
+        (header(128), header(129), "bad-name"),
+        (path(1_024), path(1_025), "bad-pattern"),
+        (host(1_024), host(1_025), "bad-pattern"),
+        (segments(128), segments(129), "bad-pattern"),
+        (stars(16), stars(17), "bad-pattern"),
+    ] {
+        assert_eq!(codes(&good), [""; 0], "{good}");
+        assert_eq!(codes(&bad), [code], "{bad}");
+    }
+}

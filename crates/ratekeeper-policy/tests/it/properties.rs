@@ -14,6 +14,7 @@ defaults: { store: local, headers: [ratelimit, x-ratelimit] }
 policies:
   - name: api
     headers: []
+    match: { method: [GET, HEAD], path: \"/api/{id}/**\", host: \"*.example.com\", headers: { x-plan: 'free-*' } }
     key: [header:x-api-key, [header:x-tenant, ip], \"global\"]
     limits:
       - { name: burst, algorithm: token-bucket, limit: 10/s, burst: 20 }
