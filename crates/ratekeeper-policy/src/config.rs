@@ -6,6 +6,7 @@ use std::fmt;
 use ratekeeper_core::Name;
 use sha2::{Digest as _, Sha256};
 
+use crate::client_ip::ClientIp;
 use crate::fault::{Fault, code};
 use crate::file;
 use crate::file::{ConfigError, ConfigErrors, Content, Severity};
@@ -34,6 +35,8 @@ pub struct Config {
     pub listen: Listen,
     /// What to log, and how.
     pub log: LogConfig,
+    /// How the addresses of clients are found.
+    pub client_ip: ClientIp,
     /// The stores, at least one, in the order of the file.
     pub stores: Vec<StoreConfig>,
     /// The policies in the order of the file; there may be none.
@@ -103,13 +106,14 @@ impl Config {
     }
 
     fn new(content: Content, text: &[u8]) -> Self {
-        let Content { listen, log, stores, policies, policies_json, warnings } = content;
+        let Content { listen, log, client_ip, stores, policies, policies_json, warnings } = content;
         let by_name = policies.iter().enumerate().map(|(i, policy)| (policy.name().as_str().into(), i));
         let by_name = by_name.collect();
         let source_sha = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
             listen,
             log,
+            client_ip,
             stores,
             policies,
             by_name,
@@ -196,6 +200,7 @@ impl Config {
         let content = Content {
             listen: Listen { http: None, admin: None },
             log: LogConfig::default(),
+            client_ip: ClientIp::default(),
             stores,
             policies,
             policies_json: file::of_single("policy", "limit", flags.options()),

@@ -60,6 +60,10 @@ pub(crate) mod code {
     pub(crate) const OUT_OF_RANGE: &str = "out-of-range";
     pub(crate) const BAD_ADDRESS: &str = "bad-address";
     pub(crate) const BAD_NAME: &str = "bad-name";
+    // Client addresses.
+    pub(crate) const BAD_NETWORK: &str = "bad-network";
+    pub(crate) const DUPLICATE_NETWORK: &str = "duplicate-network";
+    pub(crate) const TRUSTS_EVERYBODY: &str = "trusts-everybody";
     // Listeners.
     pub(crate) const DUPLICATE_LISTENER: &str = "duplicate-listener";
     pub(crate) const BAD_TOKEN: &str = "bad-token";

@@ -1,10 +1,11 @@
 //! By what requests are told apart: the `key` of a policy or limit.
 
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::IpAddr;
 
 use ratekeeper_core::Key;
 
+use crate::client_ip;
 use crate::fault::{Fault, code};
 use crate::hints;
 
@@ -17,6 +18,8 @@ pub(crate) const MAX_ALTERNATIVES: usize = 16;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeySpec {
     alternatives: Vec<Alternative>,
+    /// What of an IPv6 address tells clients apart.
+    ipv6_prefix: u8,
 }
 
 /// One way to tell who asks: a part, or several together.
@@ -30,8 +33,8 @@ pub struct Alternative {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum KeyPart {
-    /// `ip`: the client's address. Its spellings are one key, and so are all addresses of one IPv6 /64;
-    /// IPv4 within IPv6 is IPv4. A value that is no address is a key as it stands, spaces included.
+    /// `ip`: the client's address. Its spellings are one key, and so are all addresses of one IPv6
+    /// network of `ipv6_prefix`; IPv4 within IPv6 is IPv4. A value that is no address is a key as it stands, spaces included.
     Ip,
     /// `header:NAME`, in lower case.
     Header(Box<str>),
@@ -63,7 +66,12 @@ pub enum KeyPart {
 impl KeySpec {
     /// At least one alternative; a `global` one is the last.
     pub(crate) const fn new(alternatives: Vec<Alternative>) -> Self {
-        Self { alternatives }
+        Self { alternatives, ipv6_prefix: client_ip::DEFAULT_IPV6_PREFIX }
+    }
+
+    /// With the prefix of the file, so that an address given by a caller is the key of one that is seen.
+    pub(crate) fn with_ipv6_prefix(self, ipv6_prefix: u8) -> Self {
+        Self { ipv6_prefix, ..self }
     }
 
     /// The alternatives in order, at least one.
@@ -92,32 +100,13 @@ impl KeySpec {
             return Some(global());
         }
         if alternative.parts == [KeyPart::Ip]
-            && let Some(address) = canonical_address(value)
+            && let Ok(address) = value.parse::<IpAddr>()
         {
-            return Some((alternative.as_str(), address).into());
+            return Some((alternative.as_str(), client_ip::masked(address, self.ipv6_prefix)).into());
         }
         (!value.is_empty()).then(|| (alternative.as_str(), value).into())
     }
 }
-
-/// The address that stands for all that one client may come from: its IPv4 address, also where it is written
-/// within an IPv6 one, or the prefix of its network. None if the text is no address.
-fn canonical_address(text: &str) -> Option<IpAddr> {
-    let address: IpAddr = text.parse().ok()?;
-    let IpAddr::V6(v6) = address.to_canonical() else { return Some(address.to_canonical()) };
-    let bits = v6.to_bits();
-    if bits & !u128::from(u32::MAX) == NAT64_PREFIX.to_bits() {
-        // The low 32 bits, which is what the mask leaves.
-        return Some(Ipv4Addr::from_bits((bits & u128::from(u32::MAX)) as u32).into());
-    }
-    Some(Ipv6Addr::from_bits(bits & !(u128::MAX >> IPV6_PREFIX)).into())
-}
-
-/// The part of an IPv6 address that tells clients apart: a client has a /64 to itself and may change the rest
-/// as often as it likes.
-const IPV6_PREFIX: u32 = 64;
-/// Where translators put IPv4 addresses (RFC 6052, 2.1): as IPv6 all of them would be one network.
-const NAT64_PREFIX: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
 /// The key of everybody together.
 pub(crate) fn global<'a>() -> Key<'a> {

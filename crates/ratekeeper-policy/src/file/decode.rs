@@ -11,6 +11,7 @@ use super::policies;
 use super::scalar::Kind;
 use super::tree::{Entry, Node, Value};
 use super::values::{parse_size, size_hint};
+use crate::client_ip::DEFAULT_IPV6_PREFIX;
 use crate::config::{
     DEFAULT_STORE, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig, OnFull, StoreConfig,
 };
@@ -29,12 +30,23 @@ pub(super) fn decode(
     decoder.version(&top);
     let listen = decoder.listen(&top, env);
     let log = decoder.log(&top);
+    let client_ip = decoder.client_ip(&top);
     let stores = decoder.stores(&top);
     let defaults = decoder.defaults(&top, &stores);
-    let policies = policies::policies(&mut decoder, &top, &stores, &defaults);
+    // What cannot be read has been reported, and no policy is used then.
+    let ipv6_prefix = client_ip.as_ref().map_or(DEFAULT_IPV6_PREFIX, |client_ip| client_ip.ipv6_prefix);
+    let policies = policies::policies(&mut decoder, &top, &stores, &defaults, ipv6_prefix);
     let policies_json = top.get("policies").map_or_else(|| "[]".to_owned(), |entry| json::of(&entry.value));
     let Stores::Known(stores) = stores else { return None };
-    Some(Content { listen: listen?, log: log?, stores, policies, policies_json, warnings: Vec::new() })
+    Some(Content {
+        listen: listen?,
+        log: log?,
+        client_ip: client_ip?,
+        stores,
+        policies,
+        policies_json,
+        warnings: Vec::new(),
+    })
 }
 
 /// The stores of a file, as far as references can be checked.

@@ -84,7 +84,7 @@ pub(super) const TOP: Place = Place {
         built("defaults"),
         built("policies"),
         built("log"),
-        later("client_ip", "keys are named by the caller for now"),
+        built("client_ip"),
         later("cors", LEAVE_OUT),
     ],
     foreign: None,
@@ -119,6 +119,16 @@ pub(super) const LOG: Place = Place {
     name: "`log`",
     fields: &[built("format"), built("level"), built("keys"), built("denied_per_second")],
     foreign: None,
+};
+
+pub(super) const CLIENT_IP: Place = Place {
+    name: "`client_ip`",
+    fields: &[built("trusted_proxies"), built("header"), built("ipv6_prefix")],
+    foreign: Some(Foreign {
+        words: &["hops", "depth", "num_trusted_hops", "trust_proxy"],
+        field: "trusted_proxies",
+        remedy: "proxies are trusted by address, not by number: `trusted_proxies: [10.0.0.0/8]`",
+    }),
 };
 
 pub(super) const STORE: Place =

@@ -1,6 +1,7 @@
 //! The configuration file: text → tree with spans (`tree`) → configuration (`decode`, by the table of
 //! `fields`), with every mistake collected (`errors`) and shown at its place (`render`).
 
+mod client_ip;
 mod decode;
 mod defaults;
 mod errors;
@@ -21,6 +22,7 @@ pub(crate) use json::of_single;
 pub use policies::MAX_POLICIES;
 pub use tree::MAX_DEPTH;
 
+use crate::client_ip::ClientIp;
 use crate::config::StoreConfig;
 use crate::fault::{Fault, code};
 use crate::listen::Listen;
@@ -35,6 +37,7 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 pub(crate) struct Content {
     pub(crate) listen: Listen,
     pub(crate) log: LogConfig,
+    pub(crate) client_ip: ClientIp,
     pub(crate) stores: Vec<StoreConfig>,
     pub(crate) policies: Vec<Policy>,
     /// The policies as they are written, as a JSON list.

@@ -28,6 +28,7 @@ pub(super) fn policies(
     top: &Fields<'_>,
     stores: &Stores,
     defaults: &Defaults,
+    ipv6_prefix: u8,
 ) -> Vec<Policy> {
     let Some(entry) = top.get("policies") else { return Vec::new() };
     let example = || POLICY_EXAMPLE.to_owned();
@@ -35,7 +36,8 @@ pub(super) fn policies(
     if let Some(extra) = items.get(MAX_POLICIES) {
         decoder.report(extra, Fault::new(code::TOO_MANY_POLICIES, "a file has at most 10,000 policies"));
     }
-    let mut reader = Reader { decoder, stores, defaults, zones: Zones::default(), names: HashMap::new() };
+    let mut reader =
+        Reader { decoder, stores, defaults, ipv6_prefix, zones: Zones::default(), names: HashMap::new() };
     items.iter().take(MAX_POLICIES).filter_map(|item| reader.policy(item)).collect()
 }
 
@@ -55,6 +57,7 @@ struct Reader<'r, 'e, 't> {
     decoder: &'r mut Decoder<'e, 't>,
     stores: &'r Stores,
     defaults: &'r Defaults,
+    ipv6_prefix: u8,
     zones: Zones,
     /// Policies so far, and where their names are.
     names: HashMap<Name, usize>,
@@ -299,7 +302,7 @@ impl Reader<'_, '_, '_> {
             }
             alternatives.push(alternative);
         }
-        good.then(|| KeySpec::new(alternatives))
+        good.then(|| KeySpec::new(alternatives).with_ipv6_prefix(self.ipv6_prefix))
     }
 
     /// Whether a list has 1 to [`MAX_ALTERNATIVES`] items.

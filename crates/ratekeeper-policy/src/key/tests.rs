@@ -1,3 +1,5 @@
+use core::net::Ipv4Addr;
+
 use super::*;
 
 fn parse(text: &str) -> Result<String, String> {
@@ -146,4 +148,19 @@ fn no_value_is_no_key_and_global_needs_none() {
     assert!(spec(&[&["global"]]).is_global());
     assert_eq!(named.to_string(), "[header:x-user, ip, global]");
     assert_eq!(spec(&[&["header:x-tenant", "ip"], &["ip"]]).to_string(), "[[header:x-tenant, ip], ip]");
+}
+
+#[test]
+fn the_prefix_of_the_file_is_the_prefix_of_addresses_that_callers_give() {
+    for (prefix, same, other) in [
+        (56, "2001:db8:0:ff::1", "2001:db8:0:100::"),
+        (64, "2001:db8::ffff", "2001:db8:0:1::"),
+        (128, "2001:DB8::", "2001:db8::1"),
+        (1, "7fff::", "8000::"),
+    ] {
+        let spec = spec(&[&["ip"]]).with_ipv6_prefix(prefix);
+        assert_eq!(spec.key("2001:db8::"), spec.key(same), "/{prefix}");
+        assert_ne!(spec.key("2001:db8::"), spec.key(other), "/{prefix}");
+        assert_ne!(spec.key("192.0.2.1"), spec.key("192.0.2.2"), "/{prefix}");
+    }
 }

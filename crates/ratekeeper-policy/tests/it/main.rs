@@ -1,6 +1,8 @@
 //! The configuration file from outside.
 
 mod behaviours;
+mod client_ip;
+mod client_ip_properties;
 mod files;
 mod listeners;
 mod mistakes;

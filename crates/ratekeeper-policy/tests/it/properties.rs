@@ -8,6 +8,7 @@ const GOOD: &str = "version: 1 # comment
 listen:
   http: ${ADDRESS:-127.0.0.1:8080}
   admin: { address: 0.0.0.0:9090, deadline: 50ms, tls: { cert: a.pem, key: a.key }, token: \"0123456789abcdef\" }
+client_ip: { trusted_proxies: [10.0.0.0/8, ::1], header: x-forwarded-for, ipv6_prefix: 64 }
 log: { format: json, level: warn, keys: off, denied_per_second: 10 }
 stores: { local: { memory: { max_keys: 1000000, max_bytes: 256MiB, on_full: share } } }
 defaults: { store: local, headers: [ratelimit, x-ratelimit] }

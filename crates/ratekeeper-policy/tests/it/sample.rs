@@ -6,6 +6,7 @@ use crate::{limits, parse};
 
 const SAMPLE: &str = "version: 1
 listen: { http: 127.0.0.1:8080, admin: 127.0.0.1:9090 }
+client_ip: { trusted_proxies: [10.0.0.0/8], header: x-forwarded-for, ipv6_prefix: 64 }
 stores:
   local: { memory: { max_keys: 1000000, max_bytes: 256MiB } }   # max_bytes bounds the sliding-window logs
 defaults: { store: local }
