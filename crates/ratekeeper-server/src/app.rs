@@ -1,54 +1,69 @@
-//! A configuration at work: its stores, and what is told of their decisions.
+//! What lives as long as the process, around the configuration at work.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ratekeeper::{BuildError, MemoryStore, OnFull, ProcessClock, Question, Reservation};
-use ratekeeper_core::{Ask, Check, Clock as _, Decision, ManualClock, Micros, Name, StoreError};
-use ratekeeper_policy::{Config, LogConfig, LogFormat, LogKeys, LogLevel, Policy, StoreConfig};
-use ratekeeper_sim::hints::nearest;
+use arc_swap::{ArcSwap, Guard};
+use ratekeeper::ProcessClock;
+use ratekeeper_core::{Clock as _, ManualClock, Micros};
+use ratekeeper_policy::Config;
 
-use crate::cli::Failure;
 use crate::holds::Holds;
-use crate::telemetry::Protocol;
-use crate::telemetry::log::{Decided, Format, Keys, Level, Log, LogSettings, PolicyLog, Request};
-use crate::telemetry::metrics::Metrics;
-use crate::telemetry::metrics::exposition::{Snapshot, StoreSnapshot};
+use crate::live::{Live, log_settings};
+use crate::telemetry::log::Log;
+use crate::telemetry::metrics::exposition::Snapshot;
 use crate::telemetry::secret::Secret;
-use crate::transport::http::Texts;
 
-/// Among how many policies the one is looked for that a misspelt name may have meant: the search takes up to thirty
-/// microseconds a name, and anybody can ask for it.
-const MAX_SEARCHED_NAMES: usize = 100;
-
-/// A configuration at work.
+/// A process at work.
 pub(crate) struct App {
-    config: Config,
-    stores: Vec<(Name, MemoryStore)>,
-    served: Vec<Served>,
-    metrics: Metrics,
-    log: Log,
+    live: ArcSwap<Live>,
     holds: Holds,
+    time: Time,
     draining: AtomicBool,
+    refused: Mutex<Option<Refused>>,
+}
+
+/// The process's clock. Where the server is fuzzed, it may be one that is moved.
+#[derive(Clone)]
+pub(crate) struct Time {
     #[cfg(fuzzing)]
-    clock: Option<ManualClock>,
+    moved: Option<ManualClock>,
 }
 
-/// What is known of a policy before anybody asks.
-struct Served {
-    /// Which store decides it.
-    store: usize,
-    texts: Texts,
-    log: PolicyLog,
+/// A reload that failed, as long as none has succeeded since.
+#[derive(Clone)]
+pub(crate) struct Refused {
+    pub(crate) at: Micros,
+    /// What was wrong, the first lines of it.
+    pub(crate) lines: Vec<String>,
 }
 
-/// A question about a policy, all its keys known.
-pub(crate) struct Asked<'a> {
-    /// Which policy of the configuration.
-    pub(crate) policy: usize,
-    pub(crate) checks: &'a [Check<'a>],
-    pub(crate) ask: Ask,
+impl Time {
+    fn new(moved: Option<ManualClock>) -> Self {
+        #[cfg(not(fuzzing))]
+        drop(moved);
+        Self {
+            #[cfg(fuzzing)]
+            moved,
+        }
+    }
+
+    /// The instant.
+    pub(crate) fn now(&self) -> Micros {
+        self.moved().map_or_else(|| ProcessClock.now(), ManualClock::now)
+    }
+
+    /// The clock, if it is moved.
+    #[cfg(fuzzing)]
+    pub(crate) const fn moved(&self) -> Option<&ManualClock> {
+        self.moved.as_ref()
+    }
+
+    /// The clock, if it is moved: here it never is.
+    #[cfg(not(fuzzing))]
+    pub(crate) const fn moved(&self) -> Option<&ManualClock> {
+        None
+    }
 }
 
 impl App {
@@ -62,33 +77,18 @@ impl App {
 
     /// The same on another clock, where there is one: fuzzing moves it.
     pub(crate) fn on(config: Config, clock: Option<ManualClock>) -> Result<Self, String> {
-        let stores = build_stores(&config, clock.as_ref())
-            .map_err(|wrong| format!("cannot build a store: {wrong}"))?;
+        let time = Time::new(clock);
         let secret = Secret::new().map_err(|wrong| format!("the system has no random bytes: {wrong}"))?;
         let secret = Arc::new(secret);
         let log = Log::new(log_settings(config.log), Arc::new(ProcessClock), Arc::clone(&secret))
             .map_err(|wrong| format!("cannot start a thread: {wrong}"))?;
-        let served = |policy: &Policy| {
-            // The configuration is refused if a policy names a store that it does not have.
-            let store = stores.iter().position(|(name, _)| name == policy.store()).unwrap_or(0);
-            Served { store, texts: Texts::new(policy), log: PolicyLog::new(policy.name()) }
-        };
-        let served = config.policies.iter().map(served).collect();
-        let metrics = Metrics::new(&config, ProcessClock.now());
-        let holds = Holds::new(secret);
-        let draining = AtomicBool::new(false);
-        #[cfg(not(fuzzing))]
-        drop(clock);
+        let live = Live::first(config, &log, time.clone())?;
         Ok(Self {
-            config,
-            stores,
-            served,
-            metrics,
-            log,
-            holds,
-            draining,
-            #[cfg(fuzzing)]
-            clock,
+            live: ArcSwap::from_pointee(live),
+            holds: Holds::new(secret),
+            time,
+            draining: AtomicBool::new(false),
+            refused: Mutex::default(),
         })
     }
 
@@ -99,43 +99,44 @@ impl App {
         Self::new(config).expect("a store")
     }
 
-    /// Lets the stores meet every limit, so that the memory they need is reserved now and not at some request.
+    /// The configuration at work, for one request: a reload meanwhile does not change it. Costs a few nanoseconds
+    /// and no lock; it is not for keeping.
+    pub(crate) fn live(&self) -> Guard<Arc<Live>> {
+        self.live.load()
+    }
+
+    /// The same for who waits for something while using it.
+    pub(crate) fn live_for_long(&self) -> Arc<Live> {
+        self.live.load_full()
+    }
+
+    /// Puts another configuration to work; what of the counts is lost by that. One at a time: who calls it sees
+    /// to that.
     ///
     /// # Errors
-    /// If a store cannot hold the limits of a policy.
-    pub(crate) fn prepare(&self) -> Result<(), Failure> {
-        for (index, policy) in self.config.policies.iter().enumerate() {
-            // A look of cost 0 leaves nothing behind.
-            let limits = policy.limits().iter();
-            let checks: Vec<Check<'_>> =
-                limits.map(|limit| Check { limit: &limit.named, key: "".into(), cost: 0 }).collect();
-            if let Err(wrong) = self.store_of(index).decide_now(&checks, Ask::Peek) {
-                let name = policy.name();
-                let message = format!("error: cannot hold the limits of policy `{name}`: {wrong}");
-                return Err(Failure::Other(message));
-            }
-        }
-        Ok(())
+    /// If it cannot be put to work. Then the present one stays, and [`App::refuse`] should say so.
+    pub(crate) fn reload(&self, config: Config) -> Result<Vec<String>, String> {
+        let before = self.live_for_long();
+        let (next, losses) = before.followed_by(config)?;
+        next.metrics().reload_succeeded(next.since());
+        self.live.store(Arc::new(next));
+        *self.lock_refused() = None;
+        Ok(losses)
     }
 
-    /// The configuration.
-    pub(crate) const fn config(&self) -> &Config {
-        &self.config
+    /// Notes that another configuration was refused, and why.
+    pub(crate) fn refuse(&self, lines: Vec<String>) {
+        self.live().metrics().reload_failed();
+        *self.lock_refused() = Some(Refused { at: self.now(), lines });
     }
 
-    /// The stores, in the order of the configuration.
-    pub(crate) fn stores(&self) -> &[(Name, MemoryStore)] {
-        &self.stores
+    /// The last reload, if it failed.
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        self.lock_refused().clone()
     }
 
-    /// What is constant in the answers of policy number `policy`.
-    pub(crate) fn texts(&self, policy: usize) -> &Texts {
-        &self.served[policy].texts
-    }
-
-    /// The store that decides policy number `policy`.
-    pub(crate) fn store_of(&self, policy: usize) -> &MemoryStore {
-        &self.stores[self.served[policy].store].1
+    fn lock_refused(&self) -> std::sync::MutexGuard<'_, Option<Refused>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Open reservations.
@@ -145,104 +146,16 @@ impl App {
 
     /// The process's clock.
     pub(crate) fn now(&self) -> Micros {
-        #[cfg(fuzzing)]
-        if let Some(clock) = &self.clock {
-            return clock.now();
-        }
-        ProcessClock.now()
+        self.time.now()
     }
 
-    /// Decides questions in their order, each all or nothing; those that follow one another in one store
-    /// together, so that their waits for memory overlap.
-    pub(crate) fn decide_batch(&self, asked: &[Asked<'_>]) -> Vec<Result<Decision, StoreError>> {
-        let store_of = |asked: &Asked<'_>| self.served[asked.policy].store;
-        let mut decisions = Vec::with_capacity(asked.len());
-        for run in asked.chunk_by(|a, b| store_of(a) == store_of(b)) {
-            let store = store_of(&run[0]);
-            let questions: Vec<Question<'_>> =
-                run.iter().map(|asked| Question { checks: asked.checks, ask: asked.ask }).collect();
-            decisions.extend(self.timed(store, |store| store.decide_batch(&questions)));
-        }
-        decisions
-    }
-
-    /// Decides one question about policy number `policy`.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub(crate) fn decide(
-        &self,
-        policy: usize,
-        checks: &[Check<'_>],
-        ask: Ask,
-    ) -> Result<Decision, StoreError> {
-        self.timed(self.served[policy].store, |store| store.decide_now(checks, ask))
-    }
-
-    /// Takes what policy number `policy` is asked for in a way that can be settled.
-    ///
-    /// # Errors
-    /// If the store cannot answer.
-    pub(crate) fn reserve(
-        &self,
-        policy: usize,
-        checks: &[Check<'_>],
-    ) -> Result<(Decision, Option<Reservation>), StoreError> {
-        self.timed(self.served[policy].store, |store| store.reserve_now(checks))
-    }
-
-    /// Asks store number `store`, and notes how long it took.
-    fn timed<T>(&self, store: usize, ask: impl FnOnce(&MemoryStore) -> T) -> T {
-        let started = self.now();
-        let answer = ask(&self.stores[store].1);
-        let took = Duration::from_micros(self.now().get().saturating_sub(started.get()));
-        self.metrics.decision_took(store, took);
-        answer
-    }
-
-    /// The policy that a misspelt name probably means.
-    pub(crate) fn nearest_policy(&self, name: &str) -> Option<&str> {
-        let names = self.config.policies.iter().take(MAX_SEARCHED_NAMES);
-        nearest(name, names.map(|policy| policy.name().as_str()))
-    }
-
-    /// Counts a decision that took units or was refused them, and tells of refusals. Looks are no decisions.
-    pub(crate) fn note(&self, policy: usize, checks: &[Check<'_>], decision: &Decision) {
-        if let Some(metrics) = self.metrics.policy(policy) {
-            metrics.decided(decision);
-        }
-        let request = Request { protocol: Protocol::Http, method: None, path: None, trace_id: None };
-        let decided = Decided { checks, decision, mode: "enforce", request };
-        self.log.decided(&self.served[policy].log, &decided);
-    }
-
-    /// What the store counts, for the page of metrics.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        let store = |(_, store): &(Name, MemoryStore)| StoreSnapshot {
-            keys: store.keys(),
-            overflow_decisions: store.overflow_decisions(),
-            is_up: true,
-        };
+    /// What is counted elsewhere, for the page of metrics.
+    pub(crate) fn snapshot(&self, live: &Live) -> Snapshot {
         Snapshot {
-            stores: self.stores.iter().map(store).collect(),
+            stores: live.stores_snapshot(),
             clock_offset_us: ProcessClock.offset_us(),
             holds: self.holds.len(self.now()) as u64,
         }
-    }
-
-    /// Counts an answer of the HTTP listener.
-    pub(crate) fn answered(&self, status: u16) {
-        self.metrics.answered(Protocol::Http, status);
-    }
-
-    /// What is counted.
-    pub(crate) const fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// What is told.
-    pub(crate) const fn log(&self) -> &Log {
-        &self.log
     }
 
     /// Says that the server is about to end: `/readyz` tells.
@@ -254,52 +167,4 @@ impl App {
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
-}
-
-/// The words of the configuration as the log's own.
-const fn log_settings(config: LogConfig) -> LogSettings {
-    LogSettings {
-        format: match config.format {
-            LogFormat::Text => Format::Text,
-            LogFormat::Json => Format::Json,
-        },
-        level: match config.level {
-            LogLevel::Error => Level::Error,
-            LogLevel::Warn => Level::Warn,
-            LogLevel::Info => Level::Info,
-            LogLevel::Debug => Level::Debug,
-        },
-        keys: match config.keys {
-            LogKeys::Hash => Keys::Hash,
-            LogKeys::Plain => Keys::Plain,
-            LogKeys::Off => Keys::Off,
-        },
-        denied_per_second: config.denied_per_second,
-    }
-}
-
-/// The stores of a configuration, on `clock` or on the process's own.
-///
-/// # Errors
-/// If a store cannot be built.
-pub(crate) fn build_stores(
-    config: &Config,
-    clock: Option<&ManualClock>,
-) -> Result<Vec<(Name, MemoryStore)>, BuildError> {
-    let build = |store: &StoreConfig| {
-        let on_full = match store.memory.on_full {
-            ratekeeper_policy::OnFull::Share => OnFull::Share,
-            ratekeeper_policy::OnFull::Deny => OnFull::Deny,
-        };
-        let memory = MemoryStore::builder()
-            .max_keys(store.memory.max_keys)
-            .max_bytes(store.memory.max_bytes)
-            .on_full(on_full);
-        let memory = match clock {
-            Some(clock) => memory.clock(clock.clone()).build()?,
-            None => memory.build()?,
-        };
-        Ok((store.name.clone(), memory))
-    };
-    config.stores.iter().map(build).collect()
 }

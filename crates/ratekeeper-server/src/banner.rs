@@ -5,21 +5,21 @@ use std::time::Duration;
 use ratekeeper_core::{Algorithm, Align};
 use ratekeeper_policy::{Policy, PolicyLimit, thousands};
 
-use crate::app::App;
 use crate::input;
+use crate::live::Live;
 use crate::telemetry::Listener;
 
 /// What is said at the start: what is served, from where, each policy on a line, and how to stop it, with what
 /// runs beside it if something does.
-pub(crate) fn banner(app: &App, origin: &str, urls: &[(Listener, String)], beside: Option<&str>) -> String {
-    let config = app.config();
+pub(crate) fn banner(live: &Live, origin: &str, urls: &[(Listener, String)], beside: Option<&str>) -> String {
+    let config = live.config();
     let mut text = format!(
         "ratekeeper {}   configuration {origin} (sha {})   {}",
         env!("CARGO_PKG_VERSION"),
         config.source_sha(),
         input::counts(config)
     );
-    for (store, (_, memory)) in config.stores.iter().zip(app.stores()) {
+    for (store, (_, memory)) in config.stores.iter().zip(live.stores()) {
         let keys = thousands(store.memory.max_keys);
         let mib = memory.memory_bytes().div_ceil(1_024 * 1_024);
         text.push_str(&format!("   store {}: memory, {keys} keys, {} MiB", store.name, thousands(mib)));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ratekeeper::Reservation;
-use ratekeeper_core::Micros;
+use ratekeeper_core::{Micros, Name};
 
 use crate::digits::{hex, hex_digit};
 use crate::telemetry::secret::Secret;
@@ -41,16 +41,16 @@ struct Inner {
 }
 
 struct Open {
-    policy: usize,
+    policy: Name,
     held: u64,
     reservation: Reservation,
 }
 
 /// How a reservation ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ending {
-    /// Which policy of the configuration.
-    pub(crate) policy: usize,
+    /// The policy that decided. A reload since may have taken it away.
+    pub(crate) policy: Name,
     /// What was held.
     pub(crate) held: u64,
     /// What it came to; 0 if it was given back.
@@ -98,7 +98,7 @@ impl Holds {
 
     /// Keeps what was held under a new id. Requests that were promised room at the same time may make it a few
     /// more than [`MAX_HOLDS`].
-    pub(crate) fn keep(&self, policy: usize, held: u64, reservation: Reservation, now: Micros) -> Id {
+    pub(crate) fn keep(&self, policy: Name, held: u64, reservation: Reservation, now: Micros) -> Id {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let digest = self.secret.digest(&[&b"hold"[..], &number.to_be_bytes()[..]]);
         let mut id = Id::default();
@@ -121,7 +121,11 @@ impl Holds {
         let mut inner = self.lock();
         inner.expire(now);
         if let Some(ending) = inner.ended.get(&id) {
-            return if ending.cost == cost { Ok(*ending) } else { Err(NotEnded::Otherwise(ending.cost)) };
+            return if ending.cost == cost {
+                Ok(ending.clone())
+            } else {
+                Err(NotEnded::Otherwise(ending.cost))
+            };
         }
         let Some(Open { policy, held, reservation }) = inner.open.remove(&id) else {
             return Err(NotEnded::Unknown);
@@ -132,7 +136,7 @@ impl Holds {
         {
             inner.ended.remove(&oldest);
         }
-        inner.ended.insert(id, ending);
+        inner.ended.insert(id, ending.clone());
         inner.endings.push_back(id);
         Ok(ending)
     }

@@ -101,12 +101,15 @@ pub(crate) fn parse(name: &str, text: &[u8]) -> Result<Config, ConfigErrors> {
     Config::parse(name, text, &|variable| std::env::var(variable).ok())
 }
 
-/// A configuration at work.
+/// A configuration at work, with all the memory that its limits need.
 ///
 /// # Errors
-/// If a store cannot be built, or the system has no random bytes.
+/// If a store cannot be built or hold a policy's limits, or the system has no random bytes.
 pub(crate) fn app(config: Config) -> Result<App, Failure> {
-    App::new(config).map_err(|wrong| Failure::Other(format!("error: {wrong}")))
+    let failed = |wrong: String| Failure::Other(format!("error: {wrong}"));
+    let app = App::new(config).map_err(failed)?;
+    app.live().prepare().map_err(failed)?;
+    Ok(app)
 }
 
 /// Says what is hardly meant as it is written, a line each on stderr; nothing to those who want it quiet.

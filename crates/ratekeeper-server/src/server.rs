@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper_policy::{Listener, LogFormat, Secret as Token, is_loopback};
+use ratekeeper_policy::{Config, Listen, Listener, LogFormat, Secret as Token, is_loopback};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -15,7 +15,8 @@ use crate::app::App;
 use crate::banner::banner;
 use crate::cli::{self, Failure};
 use crate::client::Address;
-use crate::signals::Signals;
+use crate::reload::{Reloader, Source};
+use crate::signals::{Asked, Signals};
 use crate::telemetry::Listener as Name;
 use crate::telemetry::log::{Event, Loaded};
 use crate::transport::{admin, http, tls};
@@ -35,6 +36,20 @@ pub(crate) struct Addresses {
     pub(crate) admin: Option<String>,
 }
 
+impl Addresses {
+    /// What is listened on when the file says `listen`.
+    pub(crate) fn over(&self, listen: &Listen) -> Listen {
+        let listener = |address: &Option<String>, of_file: &Option<Listener>| match (address, of_file) {
+            (Some(address), Some(listener)) => {
+                Some(Listener { address: address.clone(), ..listener.clone() })
+            }
+            (Some(address), None) => Some(Listener::new(address)),
+            (None, of_file) => of_file.clone(),
+        };
+        Listen { http: listener(&self.http, &listen.http), admin: listener(&self.admin, &listen.admin) }
+    }
+}
+
 /// A listener, and what answers behind it.
 struct Door {
     name: Name,
@@ -44,18 +59,8 @@ struct Door {
 }
 
 impl Door {
-    fn new(
-        name: Name,
-        flag: &'static str,
-        address: Option<String>,
-        of_file: Option<&Listener>,
-    ) -> Result<Option<Self>, Failure> {
-        let settings = match (address, of_file) {
-            (Some(address), Some(listener)) => Listener { address, ..listener.clone() },
-            (Some(address), None) => Listener::new(address),
-            (None, Some(listener)) => listener.clone(),
-            (None, None) => return Ok(None),
-        };
+    fn new(name: Name, flag: &'static str, settings: Option<Listener>) -> Result<Option<Self>, Failure> {
+        let Some(settings) = settings else { return Ok(None) };
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose().map_err(Failure::BadInput)?;
         Ok(Some(Self { name, flag, settings, tls }))
     }
@@ -117,6 +122,7 @@ pub(crate) struct Plan {
     http: Option<Door>,
     admin: Option<Door>,
     token: Option<Token>,
+    addresses: Addresses,
     /// What is to run beside the listeners.
     pub(crate) beside: Option<Beside>,
 }
@@ -145,11 +151,12 @@ impl Plan {
     ///
     /// # Errors
     /// If there is none, a certificate cannot be read, or everybody could reach the admin listener.
-    pub(crate) fn new(app: &App, origin: &str, addresses: Addresses) -> Result<Self, Failure> {
-        let listen = &app.config().listen;
-        let http = Door::new(Name::Http, "--http", addresses.http, listen.http.as_ref())?;
-        let admin = Door::new(Name::Admin, "--admin", addresses.admin, listen.admin.as_ref())?;
+    pub(crate) fn new(config: &Config, source: &Source, addresses: Addresses) -> Result<Self, Failure> {
+        let listen = addresses.over(&config.listen);
+        let http = Door::new(Name::Http, "--http", listen.http)?;
+        let admin = Door::new(Name::Admin, "--admin", listen.admin)?;
         if http.is_none() && admin.is_none() {
+            let origin = source.name();
             let message = format!(
                 "error: {origin} opens no listener: add `listen: {{ http: … }}`, or give `--http ADDR`"
             );
@@ -169,23 +176,25 @@ impl Plan {
                 door.settings.address
             )));
         }
-        Ok(Self { http, admin, token, beside: None })
+        Ok(Self { http, admin, token, addresses, beside: None })
     }
 
-    /// Serves until the process is asked to end. `origin` is what people call the configuration.
+    /// Serves until the process is asked to end. `source` is where the configuration came from.
     ///
     /// # Errors
     /// If an address cannot be listened on.
-    pub(crate) fn run(self, app: App, origin: &str, voice: Voice) -> Result<(), Failure> {
-        app.prepare()?;
+    pub(crate) fn run(self, app: App, source: Source, voice: Voice) -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .map_err(|wrong| Failure::Other(format!("error: cannot start threads: {wrong}")))?;
-        runtime.block_on(self.serve(Arc::new(app), origin, voice))
+        let done = runtime.block_on(self.serve(Arc::new(app), source, voice));
+        // A file on a machine that does not answer is not waited for.
+        runtime.shutdown_background();
+        done
     }
 
-    async fn serve(self, app: Arc<App>, origin: &str, voice: Voice) -> Result<(), Failure> {
+    async fn serve(self, app: Arc<App>, source: Source, voice: Voice) -> Result<(), Failure> {
         // Before anybody can know that we listen: from then on a signal must find us ready to end well.
         let mut signals = Signals::new()
             .map_err(|wrong| Failure::Other(format!("error: cannot listen for signals: {wrong}")))?;
@@ -195,6 +204,8 @@ impl Plan {
         let mut serving = JoinSet::new();
         let mut serving_admin = JoinSet::new();
         let mut urls = Vec::new();
+        let origin = source.name();
+        let reloader = Reloader::new(Arc::clone(&app), source, voice, self.addresses);
         if let Some(door) = self.http {
             let listener = door.bind().await?;
             urls.push((door.name, door.url(&listener)?));
@@ -205,31 +216,43 @@ impl Plan {
         if let Some(door) = self.admin {
             let listener = door.bind().await?;
             urls.push((door.name, door.url(&listener)?));
-            let site = Arc::new(admin::Admin::new(Arc::clone(&app), self.token));
+            let site = Arc::new(admin::Admin::new(Arc::clone(&app), Arc::clone(&reloader), self.token));
             let most = door.settings.max_connections;
             serving_admin.spawn(http::serve(listener, site, door.tls, most, admin_stopped));
         }
         // People are told in words, programs in lines of one kind.
-        let config = app.config();
+        let live = app.live_for_long();
+        let config = live.config();
         if config.log.format == LogFormat::Json {
             let policies = config.policies.len();
-            app.log().event(&Event::Config(Loaded { file: origin, sha: config.source_sha(), policies }));
+            live.log().event(&Event::Config(Loaded { file: &origin, sha: config.source_sha(), policies }));
             for (name, url) in &urls {
-                app.log().event(&Event::Listen { listener: *name, address: url });
+                live.log().event(&Event::Listen { listener: *name, address: url });
             }
         } else if !voice.is_quiet() {
-            cli::tell(&banner(&app, origin, &urls, self.beside.as_ref().map(|beside| beside.line.as_str())));
+            cli::tell(&banner(
+                &live,
+                &origin,
+                &urls,
+                self.beside.as_ref().map(|beside| beside.line.as_str()),
+            ));
         }
         if let (Some(beside), Some((_, url))) =
             (self.beside, urls.iter().find(|(name, _)| *name == Name::Http))
             && let Ok(address) = Address::of_url(url)
         {
             let run = (beside.run)(Address::of_listener(&address.to_string()));
-            tokio::spawn(until(stopped, run));
+            tokio::spawn(until(stopped.clone(), run));
         }
-        signals.next(app.log()).await;
+        drop(live);
+        tokio::spawn(until(stopped, Arc::clone(&reloader).watch()));
+        while signals.next().await == Asked::Reload {
+            let reloader = Arc::clone(&reloader);
+            // In its own time: whoever asks for the end meanwhile is heard.
+            tokio::spawn(async move { reloader.reload().await });
+        }
         app.drain();
-        app.log().event(&Event::Drain);
+        app.live().log().event(&Event::Drain);
         // An error means that nobody is left to be told.
         let _ = stop.send(true);
         tokio::select! {
@@ -238,9 +261,9 @@ impl Plan {
                 let _ = stop_admin.send(true);
                 while serving_admin.join_next().await.is_some() {}
             } => {}
-            () = signals.next(app.log()) => {} // Asked twice: at once.
+            () = signals.end() => {} // Asked twice: at once.
         }
-        app.log().flush(FLUSH_TIMEOUT);
+        app.live().log().flush(FLUSH_TIMEOUT);
         Ok(())
     }
 }

@@ -2,9 +2,17 @@
 
 use std::io;
 
-use crate::telemetry::log::{Event, Log};
+/// What a process is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// To end.
+    End,
+    /// To read its configuration again, as service managers do by SIGHUP.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there is no such signal"))]
+    Reload,
+}
 
-/// The ways in which a process is asked to end.
+/// The ways in which a process is asked for something.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -25,17 +33,20 @@ impl Signals {
         })
     }
 
-    /// Waits until the process is asked to end.
-    pub(crate) async fn next(&mut self, log: &Log) {
-        let message = "reload is not available in this version; the configuration stays as it is";
-        loop {
-            tokio::select! {
-                _ = self.interrupt.recv() => return,
-                _ = self.terminate.recv() => return,
-                // Service managers send it for "read your configuration again".
-                _ = self.hangup.recv() => log.event(&Event::ReloadFailed { message }),
-            }
+    /// Waits until the process is asked for something.
+    pub(crate) async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.interrupt.recv() => Asked::End,
+            _ = self.terminate.recv() => Asked::End,
+            _ = self.hangup.recv() => Asked::Reload,
         }
+    }
+}
+
+impl Signals {
+    /// Waits until the process is asked to end.
+    pub(crate) async fn end(&mut self) {
+        while self.next().await != Asked::End {}
     }
 }
 
@@ -45,11 +56,12 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Waits until the process is asked to end.
-    pub(crate) async fn next(&mut self, _: &Log) {
+    /// Waits until the process is asked for something.
+    pub(crate) async fn next(&mut self) -> Asked {
         // Without a way to hear of Ctrl-C the process still ends by it, only less gently.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
+        Asked::End
     }
 }

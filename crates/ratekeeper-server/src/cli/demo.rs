@@ -5,6 +5,7 @@ use clap::Args;
 
 use crate::cli::{self, Failure};
 use crate::input;
+use crate::reload::Source;
 use crate::server::{Addresses, Beside, Plan};
 use crate::voice::Voice;
 
@@ -37,8 +38,7 @@ impl Demo {
         let mut config =
             input::parse("built in", FILE.as_bytes()).map_err(|errors| Failure::Other(errors.to_string()))?;
         voice.tune(&mut config)?;
-        let app = input::app(config)?;
-        let mut plan = Plan::new(&app, "built in", self.addresses)?;
+        let mut plan = Plan::new(&config, &Source::BuiltIn, self.addresses)?;
         if !self.no_traffic {
             let seed = self.seed;
             plan.beside = Some(Beside {
@@ -53,6 +53,6 @@ impl Demo {
                 }),
             });
         }
-        plan.run(app, "built in", voice)
+        plan.run(input::app(config)?, Source::BuiltIn, voice)
     }
 }

@@ -4,13 +4,14 @@ use clap::Args;
 
 use crate::cli::Failure;
 use crate::input::{self, ConfigArgs};
+use crate::reload::Source;
 use crate::server::{Addresses, Plan};
 use crate::voice::Voice;
 
 /// Serve the configuration's policies: POST /v1/check decides
 ///
-/// SIGTERM and Ctrl-C end it when the requests under way are answered, a second one at once. SIGHUP changes
-/// nothing: reload is not available in this version.
+/// A change of the file is taken within a few seconds, at SIGHUP at once; a file that is wrong changes nothing.
+/// SIGTERM and Ctrl-C end it when the requests under way are answered, a second one at once.
 #[derive(Args)]
 pub(super) struct Serve {
     #[command(flatten)]
@@ -25,8 +26,8 @@ impl Serve {
         let mut config = input::config(&file)?;
         voice.tune(&mut config)?;
         input::warn(&config, voice);
-        let origin = input::shown(&file);
-        let app = input::app(config)?;
-        Plan::new(&app, &origin, self.addresses)?.run(app, &origin, voice)
+        let source = Source::of(file);
+        let plan = Plan::new(&config, &source, self.addresses)?;
+        plan.run(input::app(config)?, source, voice)
     }
 }

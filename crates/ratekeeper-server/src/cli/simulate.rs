@@ -12,9 +12,9 @@ use ratekeeper_policy::{Config, LimitFlags, Policy};
 use ratekeeper_sim::hints::{file_has, nearest, quoted};
 use ratekeeper_sim::{SimError, Simulation};
 
-use crate::app;
 use crate::cli::Failure;
 use crate::input::{self, ConfigArgs};
+use crate::live;
 
 /// Decide a trace in virtual time: the answers of production without waiting
 ///
@@ -82,7 +82,7 @@ impl Simulate {
         let config = self.configuration()?;
         let policy = self.policy.as_deref().map(|name| find(&config, name)).transpose()?;
         let clock = ManualClock::new();
-        let stores = app::build_stores(&config, Some(&clock))
+        let stores = live::build_stores(&config, Some(&clock))
             .map_err(|wrong| Failure::Other(format!("error: cannot build the store: {wrong}")))?;
         let mut simulation = Simulation::new(&config, policy, &stores, clock);
         let done = if input::is_stdin(&self.trace) {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ratekeeper_policy::{Config, ConfigError, ConfigErrors};
-use serde::Serialize;
+use ratekeeper_policy::{Config, ConfigErrors};
 
 use crate::cli::{self, Failure, Format};
-use crate::input::{self, ConfigArgs, Unreadable};
+use crate::input::{self, ConfigArgs};
+use crate::report::Report;
 use crate::voice::Voice;
 
 /// Check a configuration file and say all that is wrong with it
@@ -31,7 +31,7 @@ impl Validate {
             (Ok(text), _) => text,
             (Err(unreadable), Format::Text) => return Err(unreadable.into()),
             (Err(unreadable), Format::Json) => {
-                Report::unreadable(&name, &unreadable).print()?;
+                print(&Report::unreadable(&name, &unreadable))?;
                 return Err(unreadable.into());
             }
         };
@@ -46,7 +46,7 @@ impl Validate {
             },
             Format::Json => {
                 let warnings = config.as_ref().map(Config::warnings).unwrap_or_default();
-                Report::new(&name, config.as_ref(), &warnings).print()?;
+                print(&Report::new(&name, config.as_ref(), &warnings))?;
                 config.map(|_| ()).map_err(|errors| Failure::BadInput(told(&errors)))
             }
         }
@@ -66,74 +66,6 @@ fn told(errors: &ConfigErrors) -> String {
     format!("{n} {} in {}", if n == 1 { "error" } else { "errors" }, errors.file)
 }
 
-/// What is said of a file, as JSON.
-#[derive(Serialize)]
-struct Report<'a> {
-    file: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    policies: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limits: Option<usize>,
-    errors: Vec<Mistake<'a>>,
-    warnings: Vec<Mistake<'a>>,
-}
-
-#[derive(Serialize)]
-struct Mistake<'a> {
-    file: &'a str,
-    line: usize,
-    column: usize,
-    severity: &'static str,
-    code: &'static str,
-    message: &'a str,
-    hint: Option<&'a str>,
-}
-
-impl<'a> Report<'a> {
-    fn new(file: &'a str, config: Result<&Config, &'a ConfigErrors>, warnings: &'a [ConfigError]) -> Self {
-        let mistakes = |items: &'a [ConfigError]| items.iter().map(|item| Mistake::new(file, item)).collect();
-        let warnings = mistakes(warnings);
-        match config {
-            Ok(config) => Self {
-                file,
-                policies: Some(config.policies.len()),
-                limits: Some(config.policies.iter().map(|policy| policy.limits().len()).sum()),
-                errors: Vec::new(),
-                warnings,
-            },
-            Err(errors) => Self {
-                file,
-                policies: errors.policies,
-                limits: errors.limits,
-                errors: mistakes(&errors.items),
-                warnings,
-            },
-        }
-    }
-
-    /// Of a file that could not be read: like a mistake at its beginning.
-    fn unreadable(file: &'a str, why: &'a Unreadable) -> Self {
-        let (code, message, hint) = ("unreadable", why.message.as_str(), why.hint);
-        let mistake = Mistake { file, line: 1, column: 1, severity: "error", code, message, hint };
-        Self { file, policies: None, limits: None, errors: vec![mistake], warnings: Vec::new() }
-    }
-
-    fn print(&self) -> Result<(), Failure> {
-        // Texts and numbers alone cannot fail to be written.
-        cli::print(&(serde_json::to_string(self).unwrap_or_default() + "\n"))
-    }
-}
-
-impl<'a> Mistake<'a> {
-    fn new(file: &'a str, item: &'a ConfigError) -> Self {
-        Self {
-            file,
-            line: item.line,
-            column: item.column,
-            severity: item.severity.as_str(),
-            code: item.code,
-            message: &item.message,
-            hint: item.hint.as_deref(),
-        }
-    }
+fn print(report: &Report<'_>) -> Result<(), Failure> {
+    cli::print(&(report.json() + "\n"))
 }

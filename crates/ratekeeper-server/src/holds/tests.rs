@@ -5,6 +5,7 @@ use super::*;
 
 struct Bench {
     store: MemoryStore,
+    policy: Name,
     limit: NamedLimit,
     holds: Holds,
 }
@@ -14,6 +15,7 @@ impl Bench {
         let name = |text: &str| Name::new(text).expect("a name");
         Self {
             store: MemoryStore::builder().max_keys(1_000).build().expect("a small store"),
+            policy: name("p"),
             limit: NamedLimit::new(&name("p"), name("l"), Limit::per_day(1_000_000)),
             holds: Holds::new(Arc::new(Secret::new().expect("the system has random bytes"))),
         }
@@ -22,7 +24,7 @@ impl Bench {
     fn hold(&self, cost: u64, now: u64) -> Id {
         let checks = [Check { limit: &self.limit, key: "k".into(), cost }];
         let (_, reservation) = self.store.reserve_now(&checks).expect("memory answers");
-        self.holds.keep(0, cost, reservation.expect("there is room"), Micros::new(now))
+        self.holds.keep(self.policy.clone(), cost, reservation.expect("there is room"), Micros::new(now))
     }
 
     fn end(&self, id: Id, cost: u64, now: u64) -> Result<Ending, NotEnded> {
@@ -41,9 +43,9 @@ const TTL_US: u64 = 15 * 60 * 1_000_000;
 fn an_ending_that_is_repeated_changes_nothing_and_says_the_same() {
     let bench = Bench::new();
     let id = bench.hold(1_000, 0);
-    let ended = Ending { policy: 0, held: 1_000, cost: 400, charged: 400 };
+    let ended = Ending { policy: bench.policy.clone(), held: 1_000, cost: 400, charged: 400 };
     for _ in 0..3 {
-        assert_eq!(bench.end(id, 400, 1), Ok(ended));
+        assert_eq!(bench.end(id, 400, 1), Ok(ended.clone()));
         assert_eq!(bench.used(), 400);
     }
     assert_eq!(bench.end(id, 401, 1), Err(NotEnded::Otherwise(400)));

@@ -18,6 +18,7 @@ use crate::digits::{hex, millis};
 use super::secret::Secret;
 use super::{Listener, Protocol};
 use line::Line;
+pub(crate) use line::instant;
 use queue::Queue;
 use sampler::Sampler;
 
@@ -155,13 +156,14 @@ pub(crate) enum Event<'a> {
         address: &'a str,
     },
     /// Another configuration is at work.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
-    Reload(Loaded<'a>),
-    /// Another configuration was refused; the one before stays at work.
-    ReloadFailed {
-        /// Why.
-        message: &'a str,
+    Reload {
+        /// Which.
+        loaded: Loaded<'a>,
+        /// What was lost by it, or waits for a restart.
+        message: Option<&'a str>,
     },
+    /// Another configuration was refused; the one before stays at work.
+    ReloadFailed(Refused<'a>),
     /// The system has no connection to give, as when no file descriptor is left.
     AcceptFailed {
         /// To which.
@@ -184,13 +186,54 @@ pub(crate) struct Loaded<'a> {
     pub(crate) policies: usize,
 }
 
+impl Loaded<'_> {
+    fn write(&self, line: &mut Line) {
+        line.text("file", self.file);
+        line.text("sha", self.sha);
+        line.number("policies", number(self.policies));
+    }
+}
+
+/// A configuration that was refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused<'a> {
+    /// What people call it.
+    pub(crate) file: &'a str,
+    /// Its version, if it could be read.
+    pub(crate) sha: Option<&'a str>,
+    /// Line and column of what is wrong first, if it has a place.
+    pub(crate) place: Option<(usize, usize)>,
+    /// Why.
+    pub(crate) message: &'a str,
+}
+
+impl Refused<'_> {
+    fn write(&self, line: &mut Line) {
+        line.text("file", self.file);
+        if let Some(sha) = self.sha {
+            line.text("sha", sha);
+        }
+        if let Some((row, column)) = self.place {
+            line.number("line", number(row));
+            line.number("column", number(column));
+        }
+        line.text("message", self.message);
+    }
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
 impl Event<'_> {
     const fn name(&self) -> (&'static str, Level) {
         match self {
             Self::Config(_) => ("config", Level::Info),
             Self::Listen { .. } => ("listen", Level::Info),
-            Self::Reload(_) => ("reload", Level::Info),
-            Self::ReloadFailed { .. } => ("reload_failed", Level::Error),
+            // What was lost is not as it was meant.
+            Self::Reload { message: Some(_), .. } => ("reload", Level::Warn),
+            Self::Reload { message: None, .. } => ("reload", Level::Info),
+            Self::ReloadFailed(_) => ("reload_failed", Level::Error),
             Self::AcceptFailed { .. } => ("accept_failed", Level::Warn),
             Self::Drain => ("drain", Level::Info),
         }
@@ -218,7 +261,6 @@ impl Log {
     }
 
     /// The same place under other settings.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     pub(crate) fn with(&self, settings: LogSettings) -> Self {
         Self { settings, ..self.clone() }
     }
@@ -244,16 +286,18 @@ impl Log {
         }
         let mut line = Line::start(self.settings.format, self.clock.now(), level, name);
         match *event {
-            Event::Config(loaded) | Event::Reload(loaded) => {
-                line.text("file", loaded.file);
-                line.text("sha", loaded.sha);
-                line.number("policies", u64::try_from(loaded.policies).unwrap_or(u64::MAX));
+            Event::Config(loaded) => loaded.write(&mut line),
+            Event::Reload { loaded, message } => {
+                loaded.write(&mut line);
+                if let Some(message) = message {
+                    line.text("message", message);
+                }
             }
             Event::Listen { listener, address } => {
                 line.text("listener", listener.name());
                 line.text("address", address);
             }
-            Event::ReloadFailed { message } => line.text("message", message),
+            Event::ReloadFailed(refused) => refused.write(&mut line),
             Event::AcceptFailed { listener, message } => {
                 line.text("listener", listener.name());
                 line.text("message", message);

@@ -98,13 +98,10 @@ impl Metrics {
         Self::build(config, shared, &HashMap::new(), &HashMap::new())
     }
 
-    /// The series of `config`, which follows the present one at `now`. What both have, by its names, goes on
-    /// counting; who still holds the old ones counts for both.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
-    pub(crate) fn reloaded(&self, config: &Config, now: Micros) -> Self {
+    /// The series of `config`, which is to follow the present one. What both have, by its names, goes on counting;
+    /// who still holds the old ones counts for both.
+    pub(crate) fn reloaded(&self, config: &Config) -> Self {
         let Series { policies, stores, shared, .. } = &*self.series;
-        shared.loaded_at_us.store(now.get(), Ordering::Relaxed);
-        shared.reload_failed.store(false, Ordering::Relaxed);
         let policies = policies.iter().map(|policy| (policy.name.as_str(), policy)).collect();
         let stores = stores.iter().map(|store| (store.name.as_str(), store)).collect();
         Self::build(config, Arc::clone(shared), &policies, &stores)
@@ -160,8 +157,13 @@ impl Metrics {
         Connection { shared: Arc::clone(&self.series.shared), listener }
     }
 
+    /// The configuration of these series is at work from `now` on.
+    pub(crate) fn reload_succeeded(&self, now: Micros) {
+        self.series.shared.loaded_at_us.store(now.get(), Ordering::Relaxed);
+        self.series.shared.reload_failed.store(false, Ordering::Relaxed);
+    }
+
     /// A configuration was refused; the one before stays at work.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what a reload will say"))]
     pub(crate) fn reload_failed(&self) {
         self.series.shared.reload_failed.store(true, Ordering::Relaxed);
     }

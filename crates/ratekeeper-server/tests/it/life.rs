@@ -93,13 +93,14 @@ fn a_server_without_policies_says_so_and_serves() {
 }
 
 #[test]
-fn sighup_changes_nothing_and_says_so() {
+fn what_is_no_file_cannot_be_reloaded_and_says_so() {
     let mut server = Server::start(&["demo"], None);
     server.signal("HUP");
     let mut said = String::new();
     server.read_line(&mut said);
-    let message = "reload is not available in this version; the configuration stays as it is";
-    assert!(said.ends_with(&format!(" error reload_failed message=\"{message}\"\n")), "{said}");
+    let message = "the configuration is built in and cannot be reloaded; only a file can be read again: name one with `--config FILE`";
+    let line = format!(" error reload_failed file=\"built in\" message=\"{message}\"\n");
+    assert!(said.ends_with(&line), "{said}");
     assert_eq!(server.check(r#"{"policy":"login","key":"203.0.113.9"}"#).status, 200);
     server.signal("TERM");
     assert_eq!(server.wait().0.code(), Some(0));

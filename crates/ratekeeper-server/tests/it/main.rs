@@ -16,6 +16,7 @@ mod life;
 mod openapi;
 mod questions;
 mod readme;
+mod reload;
 mod reservations;
 mod simulate;
 mod streams;

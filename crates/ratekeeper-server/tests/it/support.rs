@@ -105,6 +105,8 @@ pub(crate) struct Server {
     /// Where it listens for its operators, if it does.
     pub(crate) admin: String,
     stderr: BufReader<ChildStderr>,
+    /// The folder of its configuration, which it looks at as long as it runs.
+    folder: Option<Folder>,
 }
 
 impl Server {
@@ -138,7 +140,7 @@ impl Server {
             url.and_then(|url| url.split('/').next()).unwrap_or_default().to_owned()
         };
         let (address, admin) = (after("  check "), after("  admin "));
-        Self { child, banner, address, admin, stderr }
+        Self { child, banner, address, admin, stderr, folder: None }
     }
 
     /// Starts a command that listens at `address` and may say nothing about it; what it says is all left to
@@ -148,7 +150,7 @@ impl Server {
         let mut child = child.expect("the binary starts");
         let stderr = BufReader::new(child.stderr.take().expect("stderr is a pipe"));
         let (address, admin, banner) = (address.to_owned(), String::new(), String::new());
-        let mut server = Self { child, banner, address, admin, stderr };
+        let mut server = Self { child, banner, address, admin, stderr, folder: None };
         while TcpStream::connect(&server.address).is_err() {
             assert!(server.child.try_wait().expect("it is our child").is_none(), "the server ended");
             // Waits for the process to listen, which it does in its own time.
@@ -161,11 +163,37 @@ impl Server {
     pub(crate) fn of(config: &str) -> Self {
         let folder = Folder::new();
         let file = folder.file("ratekeeper.yaml", config);
-        Self::start(&["serve", "--config", file.to_str().expect("UTF-8")], None)
+        Self::start(&["serve", "--config", file.to_str().expect("UTF-8")], None).keeping(folder)
+    }
+
+    /// Keeps the folder of its configuration for as long as it runs.
+    pub(crate) fn keeping(mut self, folder: Folder) -> Self {
+        self.folder = Some(folder);
+        self
     }
 
     pub(crate) fn connect(&self) -> Connection {
         Connection::open(&self.address)
+    }
+
+    /// Replaces its configuration, as an editor or a deploy does: all at once.
+    pub(crate) fn replace(&self, config: &str) {
+        let folder = self.folder.as_ref().expect("it has a file");
+        let new = folder.file("new.yaml", config);
+        std::fs::rename(new, folder.path().join("ratekeeper.yaml")).expect("the folder can be written");
+    }
+
+    /// Where its configuration is.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder.as_ref().expect("it has a file").path().join("ratekeeper.yaml")
+    }
+
+    /// Asks its operators' listener.
+    pub(crate) fn operate(&self, method: &str, target: &str) -> Response {
+        let mut connection = Connection::open(&self.admin);
+        let head = format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n");
+        connection.send(head.as_bytes());
+        connection.response()
     }
 
     /// One question on a connection of its own.

@@ -6,9 +6,9 @@ use ratekeeper::{MemoryStore, Stopwatch};
 use ratekeeper_core::{Algorithm, Ask, Check, NamedLimit, StoreError};
 use ratekeeper_policy::Config;
 
-use crate::app::build_stores;
 use crate::cli::Failure;
 use crate::cli::bench::spread::Spread;
+use crate::live::build_stores;
 use crate::seeded::Seeded;
 
 /// One in so many decisions is timed by itself: reading the counter takes about as long as a decision.

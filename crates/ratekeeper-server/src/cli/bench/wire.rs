@@ -21,11 +21,11 @@ const WARM_UP_REQUESTS: u64 = 200;
 /// Measures whole requests. Each thread has one connection and sends when it has been answered.
 pub(super) fn measure(case: &Case, config: Config) -> Result<Measured, Failure> {
     let app = input::app(config)?;
-    app.prepare()?;
-    let Some(limit) = app.config().policies.first().and_then(|policy| policy.limits().first()) else {
+    let live = app.live_for_long();
+    let Some(limit) = live.config().policies.first().and_then(|policy| policy.limits().first()) else {
         return Err(Failure::Other("error: nothing to measure".to_owned()));
     };
-    fill(app.store_of(0), &limit.named, case.keys)?;
+    fill(live.store_of(0), &limit.named, case.keys)?;
     let app = Arc::new(app);
     let io = |wrong: std::io::Error| Failure::Other(format!("error: cannot serve on loopback: {wrong}"));
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(io)?;
@@ -42,7 +42,7 @@ pub(super) fn measure(case: &Case, config: Config) -> Result<Measured, Failure> 
     // Errors mean that it has ended by itself.
     let _ = stop.send(true);
     let _ = runtime.block_on(serving);
-    let store = app.store_of(0);
+    let store = live.store_of(0);
     Ok(Measured { shares: shares?, bytes: store.memory_bytes() + store.log_bytes() })
 }
 

@@ -110,6 +110,13 @@ fn is_hidden(c: char) -> bool {
     c.is_control() || is_invisible(c) || others
 }
 
+/// An instant as lines show it.
+pub(crate) fn instant(instant: Micros) -> String {
+    let mut text = String::new();
+    write_instant(&mut text, instant);
+    text
+}
+
 /// RFC 3339 in UTC, to the microsecond.
 fn write_instant(out: &mut String, instant: Micros) {
     let us = instant.get();

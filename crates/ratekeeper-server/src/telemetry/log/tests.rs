@@ -6,7 +6,7 @@ use ratekeeper::{ManualClock, MemoryStore};
 use ratekeeper_core::{Ask, Micros};
 use ratekeeper_policy::{Call, Config};
 
-use super::{Decided, Event, Format, Keys, Level, Loaded, Log, LogSettings, PolicyLog, Request};
+use super::{Decided, Event, Format, Keys, Level, Loaded, Log, LogSettings, PolicyLog, Refused, Request};
 use crate::telemetry::secret::Secret;
 use crate::telemetry::{Listener, Protocol};
 
@@ -40,6 +40,10 @@ impl Write for Sink {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn failed(message: &str) -> Refused<'_> {
+    Refused { file: "f", sha: None, place: None, message }
 }
 
 struct World {
@@ -102,8 +106,12 @@ fn lines_have_their_fields_in_the_documented_order() {
         world.ask(1, "::ffff:192.0.2.1", 2, None);
         world.ask(2, "", 1, None);
         world.ask(2, "", 1, None);
-        world.log.event(&Event::Reload(loaded));
-        world.log.event(&Event::ReloadFailed { message: "2 errors\nthe file stays" });
+        world.log.event(&Event::Reload { loaded, message: None });
+        world.log.event(&Event::Reload { loaded, message: Some("store `local` was resized") });
+        let refused = Refused { file: "f", sha: None, place: None, message: "no\nfile" };
+        world.log.event(&Event::ReloadFailed(refused));
+        let refused = Refused { sha: Some("4567def"), place: Some((3, 9)), message: "two words", ..refused };
+        world.log.event(&Event::ReloadFailed(refused));
         world.log.event(&Event::Drain);
         world.written().concat()
     };
@@ -115,7 +123,9 @@ fn lines_have_their_fields_in_the_documented_order() {
 2026-01-01T00:00:00.001500Z info denied policy=address limit=tries key="ip=192.0.2.1" cost=2 remaining=1 reason=cost_exceeds_capacity mode=enforce source=exact protocol=http
 2026-01-01T00:00:00.001500Z debug delayed policy=jobs limit=start key=global cost=1 remaining=0 delay_ms=1000 mode=enforce source=exact protocol=http
 2026-01-01T00:00:00.001500Z info reload file="rate keeper.yaml" sha=0123abc policies=3
-2026-01-01T00:00:00.001500Z error reload_failed message="2 errors\nthe file stays"
+2026-01-01T00:00:00.001500Z warn reload file="rate keeper.yaml" sha=0123abc policies=3 message="store `local` was resized"
+2026-01-01T00:00:00.001500Z error reload_failed file=f message="no\nfile"
+2026-01-01T00:00:00.001500Z error reload_failed file=f sha=4567def line=3 column=9 message="two words"
 2026-01-01T00:00:00.001500Z info drain
 "#
     );
@@ -127,7 +137,9 @@ fn lines_have_their_fields_in_the_documented_order() {
 {"ts":"2026-01-01T00:00:00.001500Z","level":"info","event":"denied","policy":"address","limit":"tries","key":"ip=192.0.2.1","cost":2,"remaining":1,"reason":"cost_exceeds_capacity","mode":"enforce","source":"exact","protocol":"http"}
 {"ts":"2026-01-01T00:00:00.001500Z","level":"debug","event":"delayed","policy":"jobs","limit":"start","key":"global","cost":1,"remaining":0,"delay_ms":1000,"mode":"enforce","source":"exact","protocol":"http"}
 {"ts":"2026-01-01T00:00:00.001500Z","level":"info","event":"reload","file":"rate keeper.yaml","sha":"0123abc","policies":3}
-{"ts":"2026-01-01T00:00:00.001500Z","level":"error","event":"reload_failed","message":"2 errors\nthe file stays"}
+{"ts":"2026-01-01T00:00:00.001500Z","level":"warn","event":"reload","file":"rate keeper.yaml","sha":"0123abc","policies":3,"message":"store `local` was resized"}
+{"ts":"2026-01-01T00:00:00.001500Z","level":"error","event":"reload_failed","file":"f","message":"no\nfile"}
+{"ts":"2026-01-01T00:00:00.001500Z","level":"error","event":"reload_failed","file":"f","sha":"4567def","line":3,"column":9,"message":"two words"}
 {"ts":"2026-01-01T00:00:00.001500Z","level":"info","event":"drain"}
 "#
     );
@@ -180,7 +192,7 @@ fn nothing_is_written_for_who_is_let_in_nor_below_the_level() {
     let quiet = World::new(LogSettings { level: Level::Warn, ..LogSettings::default() });
     quiet.ask(1, "192.0.2.1", 2, None);
     quiet.log.event(&Event::Drain);
-    quiet.log.event(&Event::ReloadFailed { message: "no file" });
+    quiet.log.event(&Event::ReloadFailed(failed("no file")));
     assert_eq!(quiet.written().len(), 1);
     let loud = quiet.log.with(LogSettings::default());
     loud.event(&Event::Drain);
@@ -250,7 +262,7 @@ fn lines_that_found_no_place_are_counted_in_the_next() {
             world.ask(1, "192.0.2.1", 2, None);
         }
         // A shorter line than a refusal might find room behind the last of them.
-        world.log.event(&Event::ReloadFailed { message: &"x".repeat(1_000) });
+        world.log.event(&Event::ReloadFailed(failed(&"x".repeat(1_000))));
     }
     let written = u64::try_from(world.written().len()).expect("few");
     assert!(written < ASKED, "{written}");

@@ -234,7 +234,8 @@ fn reload_keeps_counting_what_both_configurations_have() {
     assert_eq!(page(&metrics).value("ratekeeper_config_last_reload_success", ""), "0");
 
     let text = FILE.replace("name: jobs", "name: work").replace("name: global", "name: everybody");
-    let new = metrics.reloaded(&config(&text), Micros::new(5_000_000));
+    let new = metrics.reloaded(&config(&text));
+    new.reload_succeeded(Micros::new(5_000_000));
     // A request that was under way with the old configuration.
     metrics.policy(0).expect("api").decided(&decide(&old, &store, "api", "k"));
     let page = page(&new);

@@ -5,8 +5,8 @@ use ratekeeper_policy::{Call, Policy};
 use ratekeeper_sim::hints::quoted;
 use serde::Serialize;
 
-use crate::app::App;
 use crate::digits::{hex_digit, millis};
+use crate::live::Live;
 use crate::transport::http::{JSON, Problem, Reply};
 
 /// What a key has used.
@@ -30,14 +30,14 @@ struct LimitAnswer<'a> {
 }
 
 /// Shows what the key at the end of a path has used; never writes.
-pub(super) fn show(app: &App, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
-    let (index, policy, key) = find(app, rest)?;
+pub(super) fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
+    let (index, policy, key) = find(live, rest)?;
     let call = Call { key: Some(&key), keys: &[], cost: 1 };
     let checks = policy.seen_checks(&call).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
     if checks.is_empty() {
         return Err(no_such_limit(policy));
     }
-    let decision = app.store_of(index).decide_now(&checks, Ask::Peek);
+    let decision = live.store_of(index).decide_now(&checks, Ask::Peek);
     let decision = decision.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
     let limits = checks.iter().zip(decision.limits()).map(|(check, verdict)| {
         let (capacity, remaining) = (verdict.limit().capacity(), verdict.remaining());
@@ -57,14 +57,14 @@ pub(super) fn show(app: &App, rest: &str, reply: &mut Reply) -> Result<(), Probl
 }
 
 /// Forgets the key at the end of a path, as if it had never been seen. What everybody shares stays.
-pub(super) async fn reset(app: &App, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
-    let (index, policy, key) = find(app, rest)?;
+pub(super) async fn reset(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
+    let (index, policy, key) = find(live, rest)?;
     let call = Call { key: Some(&key), keys: &[], cost: 0 };
     let checks = policy.reset_checks(&call).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
     if checks.is_empty() {
         return Err(no_such_limit(policy));
     }
-    app.store_of(index).reset(&checks).await.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
+    live.store_of(index).reset(&checks).await.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
     reply.begin_empty(204);
     Ok(())
 }
@@ -74,7 +74,7 @@ fn no_such_limit(policy: &Policy) -> Problem {
 }
 
 /// The policy and the key of `{policy}/{key}`.
-fn find<'a>(app: &'a App, rest: &str) -> Result<(usize, &'a Policy, String), Problem> {
+fn find<'a>(live: &'a Live, rest: &str) -> Result<(usize, &'a Policy, String), Problem> {
     let Some((name, key)) = rest.split_once('/') else {
         return Err(Problem::bad_path("the path is /v1/keys/POLICY/KEY".to_owned()));
     };
@@ -83,9 +83,9 @@ fn find<'a>(app: &'a App, rest: &str) -> Result<(usize, &'a Policy, String), Pro
             .ok_or_else(|| Problem::bad_path(format!("{what} is no percent-encoded UTF-8: {}", quoted(part))))
     };
     let (name, key) = (decoded(name, "the policy")?, decoded(key, "the key")?);
-    let config = app.config();
+    let config = live.config();
     let Some(index) = config.policy_index(&name) else {
-        let near = app.nearest_policy(&name);
+        let near = live.nearest_policy(&name);
         let hint = near.map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
         return Err(Problem::unknown_policy_in_path(format!("there is no policy {}{hint}", quoted(&name))));
     };

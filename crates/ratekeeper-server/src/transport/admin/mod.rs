@@ -13,19 +13,20 @@ use hyper::{Method, Request, Version};
 use ratekeeper_policy::Secret as Token;
 
 use crate::app::App;
+use crate::reload::{Outcome, Reloader};
 use crate::telemetry::Listener;
 use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
 use crate::telemetry::metrics::exposition::Exposition;
-use crate::transport::http::{Answer, Problem, Reply, Site, UnderWay, policies, probe};
+use crate::transport::http::{Answer, JSON, Problem, Reply, Site, UnderWay, VERBOSE, policies, probe};
 
 /// What there is, for those who asked for something else.
-const SERVED: &str =
-    "GET /metrics, /livez, /readyz, /v1/policies, /v1/keys/POLICY/KEY; DELETE /v1/keys/POLICY/KEY";
+const SERVED: &str = "GET /metrics, /livez, /readyz, /v1/policies, /v1/keys/POLICY/KEY; DELETE /v1/keys/POLICY/KEY; POST /v1/reload";
 
 /// The admin listener's answers; one for all its connections.
 pub(crate) struct Admin {
     app: Arc<App>,
+    reloader: Arc<Reloader>,
     token: Option<Token>,
     under_way: UnderWay,
 }
@@ -52,18 +53,18 @@ impl Site for Admin {
     }
 
     fn connected(&self) -> Connection {
-        self.app.metrics().connected(Listener::Admin)
+        self.app.live().metrics().connected(Listener::Admin)
     }
 
     fn cannot_accept(&self, wrong: &io::Error) {
         let message = wrong.to_string();
-        self.app.log().event(&Event::AcceptFailed { listener: Listener::Admin, message: &message });
+        self.app.live().log().event(&Event::AcceptFailed { listener: Listener::Admin, message: &message });
     }
 }
 
 impl Admin {
-    pub(crate) fn new(app: Arc<App>, token: Option<Token>) -> Self {
-        Self { app, token, under_way: UnderWay::default() }
+    pub(crate) fn new(app: Arc<App>, reloader: Arc<Reloader>, token: Option<Token>) -> Self {
+        Self { app, reloader, token, under_way: UnderWay::default() }
     }
 
     async fn route(&self, request: &Request<Incoming>, reply: &mut Reply) -> Result<(), Problem> {
@@ -71,19 +72,29 @@ impl Admin {
             return Err(Problem::bad_host());
         }
         let (method, path) = (request.method(), request.uri().path());
-        if let Some(query) = request.uri().query().filter(|query| !query.is_empty()) {
+        let query = request.uri().query().filter(|query| !query.is_empty());
+        if let Some(query) = query.filter(|query| (path, *query) != ("/readyz", VERBOSE)) {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
         let is_probe = matches!(path, "/livez" | "/readyz");
         if !is_probe {
             self.admit(request)?;
         }
+        // A reload meanwhile changes nothing for this request.
+        let live = self.app.live_for_long();
         if let Some(rest) = path.strip_prefix("/v1/keys/") {
             return match *method {
-                Method::GET | Method::HEAD => keys::show(&self.app, rest, reply),
-                Method::DELETE => keys::reset(&self.app, rest, reply).await,
+                Method::GET | Method::HEAD => keys::show(&live, rest, reply),
+                Method::DELETE => keys::reset(&live, rest, reply).await,
                 _ => Err(Problem::method_not_allowed("GET, HEAD, DELETE")),
             };
+        }
+        if path == "/v1/reload" {
+            if *method != Method::POST {
+                return Err(Problem::method_not_allowed("POST"));
+            }
+            self.reload(reply).await;
+            return Ok(());
         }
         if !is_probe && !matches!(path, "/metrics" | "/v1/policies") {
             return Err(Problem::not_found(SERVED));
@@ -96,13 +107,27 @@ impl Admin {
                 let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
                 let format = Exposition::accepted(accept);
                 reply.begin(200, format.content_type());
-                let page = self.app.metrics().encode(format, self.app.snapshot());
+                let page = live.metrics().encode(format, self.app.snapshot(&live));
                 reply.body.extend_from_slice(page.as_bytes());
             }
-            "/v1/policies" => policies(&self.app, reply),
-            path => probe(&self.app, path, reply),
+            "/v1/policies" => policies(&live, reply),
+            path => probe(&self.app, path, query, reply),
         }
         Ok(())
+    }
+
+    /// Reads the configuration again: 200 if it is at work now, 422 with its errors if the present one stays.
+    async fn reload(&self, reply: &mut Reply) {
+        match self.reloader.reload().await {
+            Outcome::Taken(taken) => {
+                reply.begin(200, JSON);
+                reply.json(&taken);
+            }
+            Outcome::Refused(report) => {
+                reply.begin(422, JSON);
+                reply.body.extend_from_slice(report.as_bytes());
+            }
+        }
     }
 
     /// Whether whoever asks may be answered.

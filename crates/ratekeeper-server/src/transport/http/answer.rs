@@ -12,6 +12,8 @@ use serde::Serialize;
 use crate::app::App;
 use crate::digits::millis;
 use crate::holds::Ending;
+use crate::live::Live;
+use crate::telemetry::log::instant;
 use crate::transport::http::problem::{PROBLEM_JSON, REDUCED_CAPACITY};
 use crate::transport::http::reply::Reply;
 use crate::transport::http::service::{Call, Decided};
@@ -58,22 +60,22 @@ pub(super) struct Held<'h> {
 
 /// Answers a check: the object with 200, or the refusal itself, if the caller wants it in the status.
 pub(super) fn write(
-    app: &App,
+    live: &Live,
     decided: &Decided<'_>,
     call: &Call<'_>,
     held: Option<&Held<'_>>,
     reply: &mut Reply,
 ) {
-    let texts = app.texts(decided.policy);
+    let texts = live.texts(decided.policy);
     let refused = call.wants_status && !decided.decision.allowed;
     if refused {
-        refuse(app, decided, reply);
+        refuse(live, decided, reply);
     } else {
         reply.begin(200, JSON);
         write_fields(texts, decided.decision, texts.headers.ratelimit, reply);
-        write_object(app, decided, held, &mut reply.body);
+        write_object(live, decided, held, &mut reply.body);
     }
-    write_x_fields(app, texts, decided, reply);
+    write_x_fields(live, texts, decided, reply);
     if call.preferred {
         reply.field("preference-applied", b"status=429");
     }
@@ -90,7 +92,7 @@ fn write_fields(texts: &Texts, decision: &Decision, wanted: bool, reply: &mut Re
 }
 
 /// The older fields, of the binding limit.
-fn write_x_fields(app: &App, texts: &Texts, decided: &Decided<'_>, reply: &mut Reply) {
+fn write_x_fields(live: &Live, texts: &Texts, decided: &Decided<'_>, reply: &mut Reply) {
     let Some(verdict) = decided.decision.limits().get(decided.decision.binding) else { return };
     if decided.decision.reason == Some(Reason::StoreUnavailable) {
         // There is no state that these would be the numbers of.
@@ -98,7 +100,7 @@ fn write_x_fields(app: &App, texts: &Texts, decided: &Decided<'_>, reply: &mut R
     }
     let numbers = match texts.headers.x_ratelimit {
         XOption::Off => return,
-        XOption::Unix => XRateLimit::unix(verdict, app.now()),
+        XOption::Unix => XRateLimit::unix(verdict, live.now()),
         XOption::Delta => XRateLimit::delta(verdict),
     };
     reply.number("x-ratelimit-limit", numbers.limit);
@@ -130,9 +132,9 @@ const BLOCKED: &str = "urn:ratekeeper:problem:blocked";
 
 /// Answers a refusal in the status: 429 if waiting helps, 413 if the cost can never pass, 503 if it is not the
 /// caller's quota that is used up.
-fn refuse(app: &App, decided: &Decided<'_>, reply: &mut Reply) {
-    let (texts, decision) = (app.texts(decided.policy), decided.decision);
-    let policy = app.config().policies[decided.policy].name().as_str();
+fn refuse(live: &Live, decided: &Decided<'_>, reply: &mut Reply) {
+    let (texts, decision) = (live.texts(decided.policy), decided.decision);
+    let policy = live.config().policies[decided.policy].name().as_str();
     let limit = decided.checks.get(decision.binding).map_or("", |check| check.limit.name().as_str());
     let numbers = decided.checks.get(decision.binding).map(|check| check.limit.limit());
     let wait = decision.retry_after.filter(|wait| !wait.is_zero());
@@ -185,7 +187,7 @@ fn refuse(app: &App, decided: &Decided<'_>, reply: &mut Reply) {
 }
 
 /// Appends the object of a check, field by field in their documented order.
-pub(super) fn write_object(app: &App, decided: &Decided<'_>, held: Option<&Held<'_>>, body: &mut Vec<u8>) {
+pub(super) fn write_object(live: &Live, decided: &Decided<'_>, held: Option<&Held<'_>>, body: &mut Vec<u8>) {
     let decision = decided.decision;
     let mut text = |text: &str| body.extend_from_slice(text.as_bytes());
     // Names and our own words need no escapes: letters, digits, `_` and `-`.
@@ -196,7 +198,7 @@ pub(super) fn write_object(app: &App, decided: &Decided<'_>, held: Option<&Held<
         text("\",\"");
     }
     text("policy\":\"");
-    text(app.config().policies[decided.policy].name().as_str());
+    text(live.config().policies[decided.policy].name().as_str());
     text("\",\"limit\":\"");
     text(decided.checks.get(decision.binding).map_or("", |check| check.limit.name().as_str()));
     text("\",\"remaining\":");
@@ -214,7 +216,7 @@ pub(super) fn write_object(app: &App, decided: &Decided<'_>, held: Option<&Held<
     body.extend_from_slice(decision.source.name().as_bytes());
     body.extend_from_slice(b"\",\"limits\":[");
     for (index, (texts, verdict)) in
-        app.texts(decided.policy).limits.iter().zip(decision.limits()).enumerate()
+        live.texts(decided.policy).limits.iter().zip(decision.limits()).enumerate()
     {
         if index > 0 {
             body.push(b',');
@@ -236,10 +238,9 @@ pub(super) fn write_object(app: &App, decided: &Decided<'_>, held: Option<&Held<
 }
 
 /// How a reservation ended.
-pub(super) fn ended(app: &App, id: &str, ending: &Ending, reply: &mut Reply) {
+pub(super) fn ended(id: &str, ending: &Ending, reply: &mut Reply) {
     reply.begin(200, JSON);
-    let policy = app.config().policies[ending.policy].name();
-    let Ending { held, cost, charged, .. } = ending;
+    let Ending { policy, held, cost, charged } = ending;
     // The id is one of ours: hexadecimal digits.
     let text = format!(
         "{{\"id\":\"{id}\",\"policy\":\"{policy}\",\"held\":{held},\"cost\":{cost},\"charged\":{charged}}}"
@@ -248,19 +249,42 @@ pub(super) fn ended(app: &App, id: &str, ending: &Ending, reply: &mut Reply) {
 }
 
 /// The policies as the file says them, and which file that was.
-pub(crate) fn policies(app: &App, reply: &mut Reply) {
+pub(crate) fn policies(live: &Live, reply: &mut Reply) {
     reply.begin(200, JSON);
-    let config = app.config();
+    let config = live.config();
     let text = format!("{{\"sha\":\"{}\",\"policies\":{}}}", config.source_sha(), config.policies_json());
     reply.body.extend_from_slice(text.as_bytes());
 }
 
-/// Whether the process runs, and for `/readyz` whether it is not about to end.
-pub(crate) fn probe(app: &App, path: &str, reply: &mut Reply) {
+/// The query that asks a probe for more than a word.
+pub(crate) const VERBOSE: &str = "verbose";
+
+/// Whether the process runs, and for `/readyz` whether it is not about to end; with `?verbose` also what it is at
+/// work with.
+pub(crate) fn probe(app: &App, path: &str, query: Option<&str>, reply: &mut Reply) {
     let ends = path == "/readyz" && app.is_draining();
     reply.begin(if ends { 503 } else { 200 }, "text/plain; charset=utf-8");
-    reply.body.extend_from_slice(if ends { b"draining\n" } else { b"ok\n" });
+    if path == "/readyz" && query == Some(VERBOSE) {
+        reply.body.extend_from_slice(state(app, ends).as_bytes());
+    } else {
+        reply.body.extend_from_slice(if ends { b"draining\n" } else { b"ok\n" });
+    }
     if ends {
         reply.number("retry-after", 1);
     }
+}
+
+/// Whether requests are taken, by which configuration, and what has become of the last reload if it failed.
+fn state(app: &App, ends: bool) -> String {
+    let live = app.live();
+    let word = if ends { "draining" } else { "ready" };
+    let (sha, since) = (live.config().source_sha(), instant(live.since()));
+    let mut text = format!("{word}\nconfiguration {sha} since {since}\n");
+    if let Some(refused) = app.refused() {
+        text.push_str(&format!("last reload failed at {}\n", instant(refused.at)));
+        for line in &refused.lines {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+    text
 }

@@ -89,8 +89,9 @@ pub(super) fn round(service: &Service, input: &[u8], output: &mut Vec<u8>, desk:
     let calls = if calls.is_empty() { alone.as_slice() } else { &calls };
     let last = calls.len().saturating_sub(1);
     let date = desk.date.now(service.now());
-    service.answer_all(calls, &mut desk.reply, &mut |index, reply| {
-        service.app().answered(reply.status);
+    let live = service.app().live();
+    service.answer_all(&live, calls, &mut desk.reply, &mut |index, reply| {
+        live.answered(reply.status);
         reply.write_http1(output, date, next == Next::Close && index == last);
     });
     // A connection keeps no more for its next answer than for its next request.

@@ -18,7 +18,7 @@ mod talk;
 mod unsent;
 mod wishes;
 
-pub(crate) use answer::{JSON, Texts, policies, probe};
+pub(crate) use answer::{JSON, Texts, VERBOSE, policies, probe};
 pub(crate) use connection::{Site, serve};
 pub(crate) use problem::Problem;
 pub(crate) use reply::Reply;

@@ -53,12 +53,12 @@ impl Site for Service {
     }
 
     fn connected(&self) -> Connection {
-        self.app().metrics().connected(Listener::Http)
+        self.app().live().metrics().connected(Listener::Http)
     }
 
     fn cannot_accept(&self, wrong: &io::Error) {
         let message = wrong.to_string();
-        self.app().log().event(&Event::AcceptFailed { listener: Listener::Http, message: &message });
+        self.app().live().log().event(&Event::AcceptFailed { listener: Listener::Http, message: &message });
     }
 }
 
@@ -79,7 +79,7 @@ impl Service {
         if let Some(body) = unread.filter(|_| version < Version::HTTP_2) {
             reply.closes |= !thrown_away(&head.headers, body).await;
         }
-        self.app().answered(reply.status);
+        self.app().live().answered(reply.status);
         let closes = reply.closes || self.is_draining();
         let mut answer =
             reply.into_response(&head.method, |body| Bytes::from_owner(self.unsent().counted(body)));
@@ -114,7 +114,7 @@ impl Service {
                 return Err(Problem::overloaded());
             }
             let call = Call { verb, wants_status: wants_status || preferred, preferred, body: &body };
-            self.answer_one(&call, reply);
+            self.answer_one(&self.app().live(), &call, reply);
             return Ok(());
         }
         if !matches!(path, "/livez" | "/readyz" | "/v1/policies") {
@@ -128,8 +128,8 @@ impl Service {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
         match path {
-            "/v1/policies" => answer::policies(self.app(), reply),
-            probe => answer::probe(self.app(), probe, reply),
+            "/v1/policies" => answer::policies(&self.app().live(), reply),
+            probe => answer::probe(self.app(), probe, uri.query(), reply),
         }
         Ok(())
     }

@@ -10,8 +10,9 @@ use ratekeeper_sim::hints::quoted;
 use ratekeeper_sim::json::Flaw;
 use tokio::sync::Semaphore;
 
-use crate::app::{App, Asked};
+use crate::app::App;
 use crate::holds::{self, HOLD_TTL, MAX_HOLDS, NotEnded};
+use crate::live::{Asked, Live};
 use crate::transport::http::answer;
 use crate::transport::http::problem::Problem;
 use crate::transport::http::question::{CheckRequest, Ending, parse_batch};
@@ -152,12 +153,12 @@ impl Service {
         self.under_way.begin()
     }
 
-    /// Answers one call.
-    pub(super) fn answer_one(&self, call: &Call<'_>, reply: &mut Reply) {
+    /// Answers one call by the configuration `live`.
+    pub(super) fn answer_one(&self, live: &Live, call: &Call<'_>, reply: &mut Reply) {
         let done = match call.verb {
-            Verb::Check => self.check(call, reply),
-            Verb::Batch => self.batch(call, reply),
-            Verb::Reserve => self.reserve(call, reply),
+            Verb::Check => check(live, call, reply),
+            Verb::Batch => batch(live, call, reply),
+            Verb::Reserve => self.reserve(live, call, reply),
             Verb::Settle => self.settle(Ending::parse_settle(call.body), reply),
             Verb::Refund => self.settle(Ending::parse_refund(call.body), reply),
         };
@@ -166,10 +167,11 @@ impl Service {
         }
     }
 
-    /// Answers calls in their order; those that only check are decided together. `each` is handed the answers
-    /// one after another.
+    /// Answers calls in their order, all by one configuration; those that only check are decided together. `each`
+    /// is handed the answers one after another.
     pub(super) fn answer_all(
         &self,
+        live: &Live,
         calls: &[Call<'_>],
         reply: &mut Reply,
         each: &mut dyn FnMut(usize, &Reply),
@@ -178,125 +180,36 @@ impl Service {
         for run in calls.chunk_by(|a, b| a.verb == Verb::Check && b.verb == Verb::Check) {
             if let [call] = run {
                 // Alone as most requests are: there is nothing to be gathered.
-                self.answer_one(call, reply);
+                self.answer_one(live, call, reply);
                 each(index, reply);
             } else {
-                self.check_all(run, reply, &mut |i, reply| each(index + i, reply));
+                check_all(live, run, reply, &mut |i, reply| each(index + i, reply));
             }
             index += run.len();
         }
     }
 
-    fn check_all(&self, run: &[Call<'_>], reply: &mut Reply, each: &mut dyn FnMut(usize, &Reply)) {
-        let asked: Vec<_> = run.iter().map(|call| Self::parsed(CheckRequest::parse(call.body))).collect();
-        self.decide(&asked, &mut |index, outcome| {
-            match outcome {
-                Ok(decided) => answer::write(self.app(), &decided, &run[index], None, reply),
-                Err(problem) => problem.write(reply),
-            }
-            each(index, reply);
-        });
-    }
-
-    fn check(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
-        let request = Self::parsed(CheckRequest::parse(call.body))?;
-        let keys = own_keys(&request);
-        let Prepared { policy, checks, .. } = self.prepare(&request, &keys, &Cell::new(MAX_HINTS))?;
-        let decision = self.app.decide(policy, &checks, request.ask).map_err(of_store)?;
-        if request.ask == Ask::Acquire {
-            self.app.note(policy, &checks, &decision);
-        }
-        let decided = Decided { policy, request: &request, checks: &checks, decision: &decision };
-        answer::write(self.app(), &decided, call, None, reply);
-        Ok(())
-    }
-
-    fn batch(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
-        let checks = parse_batch(call.body).map_err(|flaws| Problem::bad_input(&flaws))?;
-        let asked: Vec<_> =
-            checks.iter().map(|check| Self::parsed(CheckRequest::parse(check.as_bytes()))).collect();
-        reply.begin(200, answer::JSON);
-        reply.body.extend_from_slice(b"{\"results\":[");
-        self.decide(&asked, &mut |index, outcome| {
-            if index > 0 {
-                reply.body.push(b',');
-            }
-            match outcome {
-                Ok(decided) => answer::write_object(self.app(), &decided, None, &mut reply.body),
-                Err(problem) => {
-                    problem.within(&format!("/checks/{index}")).write_object(&mut reply.body);
-                }
-            }
-        });
-        reply.body.extend_from_slice(b"]}");
-        Ok(())
-    }
-
-    fn parsed(request: Result<CheckRequest<'_>, Vec<Flaw>>) -> Parsed<'_> {
-        request.map_err(|flaws| Problem::bad_input(&flaws))
-    }
-
-    /// Decides checks in their order, all at once.
-    fn decide(&self, asked: &[Parsed<'_>], each: &mut dyn FnMut(usize, Result<Decided<'_>, Problem>)) {
-        let keys: Vec<_> =
-            asked.iter().map(|request| request.as_ref().map_or_else(|_| Vec::new(), own_keys)).collect();
-        let hints = Cell::new(MAX_HINTS);
-        let prepared: Vec<_> = asked
-            .iter()
-            .zip(&keys)
-            .map(|(request, keys)| match request {
-                Ok(request) => self.prepare(request, keys, &hints),
-                Err(problem) => Err(problem.clone()),
-            })
-            .collect();
-        let questions: Vec<_> = prepared
-            .iter()
-            .filter_map(|prepared| prepared.as_ref().ok())
-            .map(|Prepared { request, policy, checks }| Asked { policy: *policy, checks, ask: request.ask })
-            .collect();
-        let mut decisions = self.app.decide_batch(&questions).into_iter();
-        for (index, prepared) in prepared.into_iter().enumerate() {
-            let Prepared { request, policy, checks } = match prepared {
-                Ok(prepared) => prepared,
-                Err(problem) => {
-                    each(index, Err(problem));
-                    continue;
-                }
-            };
-            match decisions.next() {
-                Some(Ok(decision)) => {
-                    if request.ask == Ask::Acquire {
-                        self.app.note(policy, &checks, &decision);
-                    }
-                    each(index, Ok(Decided { policy, request, checks: &checks, decision: &decision }));
-                }
-                Some(Err(wrong)) => each(index, Err(of_store(wrong))),
-                None => each(index, Err(Problem::unavailable("the store is silent".to_owned()))),
-            }
-        }
-    }
-
     /// Takes what is asked for and keeps under an id what is needed to settle it.
-    fn reserve(&self, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
-        let request = Self::parsed(CheckRequest::parse_reserve(call.body))?;
+    fn reserve(&self, live: &Live, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
+        let request = parsed(CheckRequest::parse_reserve(call.body))?;
         if request.cost == 0 {
             let message = "a reservation holds at least 1".to_owned();
             return Err(Problem::bad_input(&[request.places.flaw("cost", message, None)]));
         }
         let keys = own_keys(&request);
-        let Prepared { policy, checks, .. } = self.prepare(&request, &keys, &Cell::new(MAX_HINTS))?;
+        let Prepared { policy, checks, .. } = prepare(live, &request, &keys, &Cell::new(MAX_HINTS))?;
         let now = self.now();
         self.app
             .holds()
             .room(now)
             .map_err(|wait| Problem::too_many_holds(MAX_HOLDS, retry_after_seconds(wait)))?;
-        let (decision, reservation) = self.app.reserve(policy, &checks).map_err(of_store)?;
-        self.app.note(policy, &checks, &decision);
-        let holds = self.app.holds();
-        let id = reservation.map(|taken| holds::written(holds.keep(policy, request.cost, taken, now)));
+        let (decision, reservation) = live.reserve(policy, &checks).map_err(of_store)?;
+        live.note(policy, &checks, &decision);
+        let (holds, name) = (self.app.holds(), live.config().policies[policy].name().clone());
+        let id = reservation.map(|taken| holds::written(holds.keep(name, request.cost, taken, now)));
         let held = id.as_deref().map(|id| answer::Held { id, ttl: HOLD_TTL });
         let decided = Decided { policy, request: &request, checks: &checks, decision: &decision };
-        answer::write(self.app(), &decided, call, held.as_ref(), reply);
+        answer::write(live, &decided, call, held.as_ref(), reply);
         Ok(())
     }
 
@@ -308,38 +221,130 @@ impl Service {
             NotEnded::Unknown => Problem::unknown_id(),
             NotEnded::Otherwise(cost) => Problem::already_settled(cost),
         })?;
-        answer::ended(self.app(), &id, &ending, reply);
+        answer::ended(&id, &ending, reply);
         Ok(())
     }
+}
 
-    /// The policy that a request names.
-    fn policy(&self, request: &CheckRequest<'_>, hints: &Cell<u32>) -> Result<(usize, &Policy), Problem> {
-        let config = self.app.config();
-        if let Some(index) = config.policy_index(&request.policy) {
-            return Ok((index, &config.policies[index]));
+fn check_all(live: &Live, run: &[Call<'_>], reply: &mut Reply, each: &mut dyn FnMut(usize, &Reply)) {
+    let asked: Vec<_> = run.iter().map(|call| parsed(CheckRequest::parse(call.body))).collect();
+    decide(live, &asked, &mut |index, outcome| {
+        match outcome {
+            Ok(decided) => answer::write(live, &decided, &run[index], None, reply),
+            Err(problem) => problem.write(reply),
         }
-        let near = hints.get().checked_sub(1).and_then(|left| {
-            hints.set(left);
-            self.app.nearest_policy(&request.policy)
-        });
-        let hint = near.map(|name| format!("did you mean `{name}`?"));
-        let message = format!("there is no policy {}", quoted(&request.policy));
-        Err(Problem::unknown_policy(&request.places.flaw("policy", message, hint)))
-    }
+        each(index, reply);
+    });
+}
 
-    fn prepare<'p>(
-        &'p self,
-        request: &'p CheckRequest<'p>,
-        keys: &'p [(&'p str, &'p str)],
-        hints: &Cell<u32>,
-    ) -> Result<Prepared<'p>, Problem> {
-        let (index, policy) = self.policy(request, hints)?;
-        let call = PolicyCall { key: request.key.as_deref(), keys, cost: request.cost };
-        let checks = policy
-            .checks(&call)
-            .map_err(|wrong| Problem::bad_input(&[ratekeeper_sim::call_flaw(&request.places, &wrong)]))?;
-        Ok(Prepared { request, policy: index, checks })
+fn check(live: &Live, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
+    let request = parsed(CheckRequest::parse(call.body))?;
+    let keys = own_keys(&request);
+    let Prepared { policy, checks, .. } = prepare(live, &request, &keys, &Cell::new(MAX_HINTS))?;
+    let decision = live.decide(policy, &checks, request.ask).map_err(of_store)?;
+    if request.ask == Ask::Acquire {
+        live.note(policy, &checks, &decision);
     }
+    let decided = Decided { policy, request: &request, checks: &checks, decision: &decision };
+    answer::write(live, &decided, call, None, reply);
+    Ok(())
+}
+
+fn batch(live: &Live, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
+    let checks = parse_batch(call.body).map_err(|flaws| Problem::bad_input(&flaws))?;
+    let asked: Vec<_> = checks.iter().map(|check| parsed(CheckRequest::parse(check.as_bytes()))).collect();
+    reply.begin(200, answer::JSON);
+    reply.body.extend_from_slice(b"{\"results\":[");
+    decide(live, &asked, &mut |index, outcome| {
+        if index > 0 {
+            reply.body.push(b',');
+        }
+        match outcome {
+            Ok(decided) => answer::write_object(live, &decided, None, &mut reply.body),
+            Err(problem) => {
+                problem.within(&format!("/checks/{index}")).write_object(&mut reply.body);
+            }
+        }
+    });
+    reply.body.extend_from_slice(b"]}");
+    Ok(())
+}
+
+fn parsed(request: Result<CheckRequest<'_>, Vec<Flaw>>) -> Parsed<'_> {
+    request.map_err(|flaws| Problem::bad_input(&flaws))
+}
+
+/// Decides checks in their order, all at once.
+fn decide(live: &Live, asked: &[Parsed<'_>], each: &mut dyn FnMut(usize, Result<Decided<'_>, Problem>)) {
+    let keys: Vec<_> =
+        asked.iter().map(|request| request.as_ref().map_or_else(|_| Vec::new(), own_keys)).collect();
+    let hints = Cell::new(MAX_HINTS);
+    let prepared: Vec<_> = asked
+        .iter()
+        .zip(&keys)
+        .map(|(request, keys)| match request {
+            Ok(request) => prepare(live, request, keys, &hints),
+            Err(problem) => Err(problem.clone()),
+        })
+        .collect();
+    let questions: Vec<_> = prepared
+        .iter()
+        .filter_map(|prepared| prepared.as_ref().ok())
+        .map(|Prepared { request, policy, checks }| Asked { policy: *policy, checks, ask: request.ask })
+        .collect();
+    let mut decisions = live.decide_batch(&questions).into_iter();
+    for (index, prepared) in prepared.into_iter().enumerate() {
+        let Prepared { request, policy, checks } = match prepared {
+            Ok(prepared) => prepared,
+            Err(problem) => {
+                each(index, Err(problem));
+                continue;
+            }
+        };
+        match decisions.next() {
+            Some(Ok(decision)) => {
+                if request.ask == Ask::Acquire {
+                    live.note(policy, &checks, &decision);
+                }
+                each(index, Ok(Decided { policy, request, checks: &checks, decision: &decision }));
+            }
+            Some(Err(wrong)) => each(index, Err(of_store(wrong))),
+            None => each(index, Err(Problem::unavailable("the store is silent".to_owned()))),
+        }
+    }
+}
+
+/// The policy that a request names.
+fn named<'l>(
+    live: &'l Live,
+    request: &CheckRequest<'_>,
+    hints: &Cell<u32>,
+) -> Result<(usize, &'l Policy), Problem> {
+    let config = live.config();
+    if let Some(index) = config.policy_index(&request.policy) {
+        return Ok((index, &config.policies[index]));
+    }
+    let near = hints.get().checked_sub(1).and_then(|left| {
+        hints.set(left);
+        live.nearest_policy(&request.policy)
+    });
+    let hint = near.map(|name| format!("did you mean `{name}`?"));
+    let message = format!("there is no policy {}", quoted(&request.policy));
+    Err(Problem::unknown_policy(&request.places.flaw("policy", message, hint)))
+}
+
+fn prepare<'p>(
+    live: &'p Live,
+    request: &'p CheckRequest<'p>,
+    keys: &'p [(&'p str, &'p str)],
+    hints: &Cell<u32>,
+) -> Result<Prepared<'p>, Problem> {
+    let (index, policy) = named(live, request, hints)?;
+    let call = PolicyCall { key: request.key.as_deref(), keys, cost: request.cost };
+    let checks = policy
+        .checks(&call)
+        .map_err(|wrong| Problem::bad_input(&[ratekeeper_sim::call_flaw(&request.places, &wrong)]))?;
+    Ok(Prepared { request, policy: index, checks })
 }
 
 /// The keys that a request gives for limits with keys of their own.

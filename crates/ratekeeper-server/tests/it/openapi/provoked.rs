@@ -52,7 +52,7 @@ fn server_with_token() -> Server {
     let file = folder.file("t.yaml", FILE);
     let mut command = command(&["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     command.arg("--config").arg(file).env("RATEKEEPER_ADMIN_TOKEN", TOKEN);
-    Server::spawn(command)
+    Server::spawn(command).keeping(folder)
 }
 
 #[test]
@@ -69,6 +69,7 @@ fn every_documented_status_is_answered_as_documented() {
         process(&mut api, &server, method);
         admin(&mut api, &server, method, has_body);
     }
+    reload(&mut api, &server);
     tokens(&mut api);
     draining(&mut api);
     for (question, mut connection) in slow {
@@ -220,8 +221,30 @@ fn admin(api: &mut Api, server: &Server, method: &str, has_body: bool) {
     }
 }
 
+fn reload(api: &mut Api, server: &Server) {
+    let reload = Question::new(&server.admin, "POST", "/v1/reload");
+    assert_eq!(api.ask(&reload, 200).json().get("notes"), None);
+    server.replace(&FILE.replace("max_keys: 10000 ", "max_keys: 10001 "));
+    assert_eq!(api.ask(&reload, 200).json()["notes"].as_array().map(Vec::len), Some(1));
+    server.replace(&FILE.replace("limits", "limit"));
+    api.ask(&reload, 422);
+    for at in [&server.address, &server.admin] {
+        let ready = Question::new(at, "GET", "/readyz");
+        let said = api.ask(&ready.target("/readyz?verbose"), 200).body;
+        assert!(said.starts_with("ready\n") && said.contains("\nlast reload failed"), "{said}");
+        api.ask(&Question { method: "HEAD", ..ready }.target("/readyz?verbose"), 200);
+    }
+    api.ask(&reload.target("/v1/reload?x"), 400);
+    for headers in ["origin: https://example.org\r\n", "host: name.example\r\n"] {
+        api.ask(&reload.with(headers), 403);
+    }
+}
+
 fn tokens(api: &mut Api) {
     let server = server_with_token();
+    let reload = Question::new(&server.admin, "POST", "/v1/reload");
+    api.ask(&reload, 401);
+    api.ask(&reload.with(&format!("authorization: Bearer {TOKEN}\r\n")), 200);
     let right = format!("authorization: Bearer {TOKEN}\r\n");
     let wrong = format!("authorization: Bearer {}\r\n", TOKEN.replace('0', "1"));
     for (path, target) in
@@ -250,6 +273,7 @@ fn draining(api: &mut Api) {
     let heard = (0..3_000).any(|_| ready.answer().status == 503);
     assert!(heard, "the signal arrives");
     api.ask(&ready, 503);
+    assert!(api.ask(&ready.target("/readyz?verbose"), 503).body.starts_with("draining\nconfiguration "));
     api.ask(&Question { method: "HEAD", ..ready }, 503);
     connection.send(question.body);
     api.hold(&question, 200, &rest(&mut connection));

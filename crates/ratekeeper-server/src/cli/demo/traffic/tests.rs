@@ -5,7 +5,7 @@ use ratekeeper_policy::{Call, Config};
 use tokio::time::Instant;
 
 use super::*;
-use crate::app::build_stores;
+use crate::live::build_stores;
 
 #[test]
 fn the_same_seed_asks_the_same_and_another_asks_otherwise() {

@@ -1,0 +1,91 @@
+//! One configuration after another: what stays, and what is lost by it.
+
+use std::sync::Arc;
+
+use ratekeeper::MemoryStore;
+use ratekeeper_core::{Limit, Name};
+use ratekeeper_policy::{Config, Policy, StoreConfig};
+
+use super::{Live, build_store};
+use crate::telemetry::log::PolicyLog;
+
+/// How many losses are told one by one: a file can have 10,000 policies, and nobody reads so many lines.
+const MAX_NOTES: usize = 20;
+
+impl Live {
+    /// `config` at work after the present one, and what of the counts is lost by that. Stores of the same name and
+    /// size stay, with all that has been used; limits that change are converted when their keys are asked for.
+    ///
+    /// # Errors
+    /// If a store cannot be built, or cannot hold the limits of a policy. Then nothing has changed.
+    pub(crate) fn followed_by(&self, config: Config) -> Result<(Self, Vec<String>), String> {
+        let stores = config.stores.iter().map(|store| Ok((store.name.clone(), self.store_for(store)?)));
+        let stores: Vec<(Name, MemoryStore)> = stores.collect::<Result<_, String>>()?;
+        let losses = self.losses(&config);
+        // Denials are sampled on as they were: a reload is no leave to write more of them.
+        let policy_log = |policy: &Policy| match self.config.policy_index(policy.name().as_str()) {
+            Some(index) => Arc::clone(&self.served[index].log),
+            None => Arc::new(PolicyLog::new(policy.name())),
+        };
+        let metrics = self.metrics.reloaded(&config);
+        let next = Self::new(config, stores, metrics, policy_log, &self.log, self.time.clone());
+        next.prepare()?;
+        Ok((next, losses))
+    }
+
+    fn store_for(&self, store: &StoreConfig) -> Result<MemoryStore, String> {
+        match self.config.stores.iter().position(|before| before == store) {
+            Some(index) => Ok(self.stores[index].1.clone()),
+            None => build_store(store, self.time.moved())
+                .map_err(|wrong| format!("cannot build store `{}`: {wrong}", store.name)),
+        }
+    }
+
+    /// What of the counts does not outlive the change to `next`, as far as both files know it by one name.
+    fn losses(&self, next: &Config) -> Vec<String> {
+        let mut losses = Vec::new();
+        for store in &self.config.stores {
+            match next.stores.iter().find(|other| other.name == store.name) {
+                None => losses.push(format!("store `{}` is gone, and its counts with it", store.name)),
+                Some(other) if other != store => {
+                    losses.push(format!("store `{}` was resized: its counts begin anew", store.name));
+                }
+                Some(_) => {}
+            }
+        }
+        for (before, after) in self
+            .config
+            .policies
+            .iter()
+            .filter_map(|before| Some((before, next.policy(before.name().as_str())?)))
+        {
+            let name = before.name();
+            if before.store() != after.store() {
+                losses.push(format!(
+                    "policy `{name}` is on store `{}` now: its counts begin anew",
+                    after.store()
+                ));
+                continue;
+            }
+            for limit in before.limits() {
+                let other = after.limits().iter().find(|other| other.named.name() == limit.named.name());
+                if other.is_some_and(|other| !is_counted_alike(limit.named.limit(), other.named.limit())) {
+                    let limit = limit.named.name();
+                    losses
+                        .push(format!("limit `{name}.{limit}` has another algorithm: its counts begin anew"));
+                }
+            }
+        }
+        let more = losses.len().saturating_sub(MAX_NOTES);
+        if more > 0 {
+            losses.truncate(MAX_NOTES);
+            losses.push(format!("and {more} more whose counts begin anew"));
+        }
+        losses
+    }
+}
+
+/// Whether what was used of one limit counts for the other, whatever their numbers.
+fn is_counted_alike(before: &Limit, after: &Limit) -> bool {
+    before.kind() == after.kind() && before.spec().queue.is_some() == after.spec().queue.is_some()
+}
