@@ -3,20 +3,36 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::voice::Voice;
 
 mod bench;
 mod check;
+mod completions;
 mod demo;
+mod man;
 mod serve;
 mod simulate;
 mod validate;
 
+/// What is true of all commands.
+const AROUND: &str = "\
+Exit codes:
+  0   good
+  2   what was typed or read is wrong
+  10  check: denied
+  1   anything else
+
+Environment:
+  RATEKEEPER_CONFIG       the configuration file, without --config
+  RATEKEEPER_SERVER       whom check asks, without --server
+  RATEKEEPER_ADMIN_TOKEN  the token of an admin listener that has none in the file
+  RATEKEEPER_LOG          the level of log lines: error, warn, info, debug";
+
 /// Rate limiting for a whole team: one configuration file, six exact algorithms.
 #[derive(Parser)]
-#[command(name = "ratekeeper", version, arg_required_else_help = true)]
+#[command(name = "ratekeeper", version, arg_required_else_help = true, after_long_help = AROUND)]
 struct Cli {
     #[command(flatten)]
     voice: Voice,
@@ -32,6 +48,8 @@ enum Verb {
     Check(check::Check),
     Simulate(Box<simulate::Simulate>),
     Bench(bench::Bench),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// How a command says what it has found.
@@ -83,6 +101,8 @@ pub(crate) fn run() -> ExitCode {
         Verb::Check(check) => check.run(voice),
         Verb::Simulate(simulate) => simulate.run(),
         Verb::Bench(bench) => bench.run(voice),
+        Verb::Completions(completions) => completions.run(Cli::command()),
+        Verb::Man(man) => man.run(Cli::command(), voice),
     };
     match done {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,

@@ -14,6 +14,7 @@ mod http2;
 mod keys;
 mod life;
 mod openapi;
+mod paper;
 mod questions;
 mod readme;
 mod reload;
