@@ -280,7 +280,8 @@ impl Limit {
     /// requests of cost 1 that can start in it. Parts of a microsecond are dropped.
     ///
     /// Some traffic reaches it, but for two: a sliding counter stays a little below (2 N − 1 in one half-open
-    /// window), and calendar periods are taken at the shortest that a zone knows.
+    /// window), and calendar periods are taken at the shortest that a zone knows. Windows from the first request
+    /// reach it when the request that opened one is given back; else they stay one below.
     #[must_use]
     pub const fn worst_case(&self, window: Duration) -> u64 {
         let x = whole_micros(window) as u128;
@@ -288,6 +289,8 @@ impl Limit {
         let w = self.window_us as u128;
         let worst = match (self.rule(), self.align) {
             (Rule::Fixed, Align::Calendar(period)) => n * (x / period.shortest_us() as u128 + 2),
+            // One at a time, each a window of its own: at least W apart, like the entries of a log.
+            (Rule::Fixed, Align::FirstRequest) if self.amount == 1 => x / w + 1,
             (Rule::Fixed, _) => n * (x.div_ceil(w) + 1),
             (Rule::Log, _) => n * (x / w + 1),
             (Rule::Counter, _) => n + n * x / w,

@@ -1,8 +1,9 @@
 //! What is right or wrong with a configuration, for programs: `validate --format json`, and a reload that failed.
 
-use ratekeeper_policy::{Config, ConfigError, ConfigErrors};
+use ratekeeper_policy::{Config, ConfigError, ConfigErrors, Severity};
 use serde::Serialize;
 
+use crate::cli::validate::limits::Explained;
 use crate::input::Unreadable;
 
 /// What is said of a file, as JSON.
@@ -15,6 +16,9 @@ pub(crate) struct Report<'a> {
     limits: Option<usize>,
     errors: Vec<Mistake<'a>>,
     warnings: Vec<Mistake<'a>>,
+    /// What each limit lets through at worst, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) explain_limits: Option<Vec<Explained>>,
 }
 
 #[derive(Serialize)]
@@ -44,6 +48,7 @@ impl<'a> Report<'a> {
                 limits: Some(config.policies.iter().map(|policy| policy.limits().len()).sum()),
                 errors: Vec::new(),
                 warnings,
+                explain_limits: None,
             },
             Err(errors) => Self {
                 file,
@@ -51,6 +56,7 @@ impl<'a> Report<'a> {
                 limits: errors.limits,
                 errors: mistakes(&errors.items),
                 warnings,
+                explain_limits: None,
             },
         }
     }
@@ -68,7 +74,14 @@ impl<'a> Report<'a> {
         hint: Option<&'a str>,
     ) -> Self {
         let mistake = Mistake { file, line: 1, column: 1, severity: "error", code, message, hint };
-        Self { file, policies: None, limits: None, errors: vec![mistake], warnings: Vec::new() }
+        Self { file, policies: None, limits: None, errors: vec![mistake], warnings: Vec::new(), explain_limits: None }
+    }
+
+    /// Warnings become errors.
+    pub(crate) fn be_strict(&mut self) {
+        let severity = Severity::Error.as_str();
+        let warnings = self.warnings.drain(..);
+        self.errors.extend(warnings.map(|warning| Mistake { severity, ..warning }));
     }
 
     /// The object.

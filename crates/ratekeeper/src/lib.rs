@@ -51,7 +51,7 @@ pub use keyed::{KeyedLimiter, KeyedLimiterBuilder, LimiterCheck};
 pub use limiter::{Limiter, LimiterBuilder};
 pub use ratekeeper_core::*;
 pub use receipt::{Receipt, Reservation};
-pub use store::memory::{MemoryStore, MemoryStoreBuilder, OnFull, Question};
+pub use store::memory::{KeyBytes, MemoryStore, MemoryStoreBuilder, OnFull, Question};
 
 use std::time::Duration;
 

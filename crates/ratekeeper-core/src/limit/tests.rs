@@ -128,6 +128,12 @@ fn worst_cases_are_those_of_the_theorems() {
     assert_eq!(x(ten.burst(3), 10), 13);
     let fixed = ten.algorithm(Algorithm::FixedWindow);
     assert_eq!([x(fixed, 0), x(fixed, 1), x(fixed, 10), x(fixed, 11)], [10, 20, 20, 30]);
+    let first = fixed.align(Align::FirstRequest);
+    assert_eq!([x(first, 0), x(first, 1), x(first, 10), x(first, 11)], [10, 20, 20, 30]);
+    let one = Limit::per(1, Duration::from_secs(10)).algorithm(Algorithm::FixedWindow);
+    assert_eq!([x(one, 0), x(one, 1), x(one, 10), x(one, 11)], [1, 2, 2, 3]);
+    let first = one.align(Align::FirstRequest);
+    assert_eq!([x(first, 0), x(first, 9), x(first, 10), x(first, 19), x(first, 20)], [1, 1, 2, 2, 3]);
     let log = ten.algorithm(Algorithm::SlidingWindowLog);
     assert_eq!([x(log, 0), x(log, 9), x(log, 10)], [10, 10, 20]);
     let counter = ten.algorithm(Algorithm::SlidingWindowCounter);

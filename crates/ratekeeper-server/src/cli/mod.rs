@@ -14,7 +14,7 @@ mod demo;
 mod man;
 mod serve;
 mod simulate;
-mod validate;
+pub(crate) mod validate;
 
 /// What is true of all commands.
 const AROUND: &str = "\

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ratekeeper_policy::{Config, ConfigErrors};
+use ratekeeper_policy::{Config, ConfigError};
 
 use crate::cli::{self, Failure, Format};
 use crate::input::{self, ConfigArgs};
 use crate::report::Report;
 use crate::voice::Voice;
+use limits::Explained;
+
+pub(crate) mod limits;
 
 /// Check a configuration file and say all that is wrong with it
 #[derive(Args)]
@@ -18,6 +21,12 @@ pub(super) struct Validate {
     /// The configuration file, instead of --config
     #[arg(value_name = "FILE", conflicts_with = "config")]
     file: Option<PathBuf>,
+    /// Take warnings for errors
+    #[arg(long)]
+    strict: bool,
+    /// Say of each limit the most that it can let in, whatever the traffic, and the memory of a key
+    #[arg(long)]
+    explain_limits: bool,
     /// How to say it; as JSON, errors are said on stdout too
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -31,23 +40,34 @@ impl Validate {
             (Ok(text), _) => text,
             (Err(unreadable), Format::Text) => return Err(unreadable.into()),
             (Err(unreadable), Format::Json) => {
-                print(&Report::unreadable(&name, &unreadable))?;
+                cli::print(&(Report::unreadable(&name, &unreadable).json() + "\n"))?;
                 return Err(unreadable.into());
             }
         };
         let config = input::parse(&name, &text);
-        match self.format {
-            Format::Text => match config {
-                Ok(config) => {
-                    input::warn(&config, voice);
-                    cli::print(&summary(&name, &config))
+        let warnings = config.as_ref().map(Config::warnings).unwrap_or_default();
+        let is_strict = self.strict && !warnings.is_empty();
+        let explained = config.as_ref().ok().filter(|_| self.explain_limits && !is_strict);
+        let explained = explained.map(Explained::of);
+        match (self.format, config) {
+            (Format::Text, Err(errors)) => Err(Failure::BadInput(errors.to_string())),
+            (Format::Text, Ok(config)) if is_strict => {
+                Err(Failure::BadInput(strictly(&name, &config, &warnings)))
+            }
+            (Format::Text, Ok(config)) => {
+                input::warn(&config, voice);
+                let table = explained.map(|limits| limits::table(&limits)).unwrap_or_default();
+                cli::print(&(summary(&name, &config) + &table))
+            }
+            (Format::Json, config) => {
+                let mut report = Report::new(&name, config.as_ref(), &warnings);
+                if is_strict {
+                    report.be_strict();
                 }
-                Err(errors) => Err(Failure::BadInput(errors.to_string())),
-            },
-            Format::Json => {
-                let warnings = config.as_ref().map(Config::warnings).unwrap_or_default();
-                print(&Report::new(&name, config.as_ref(), &warnings))?;
-                config.map(|_| ()).map_err(|errors| Failure::BadInput(told(&errors)))
+                report.explain_limits = explained;
+                cli::print(&(report.json() + "\n"))?;
+                config.map_err(|errors| Failure::BadInput(told(&name, errors.items.len())))?;
+                if is_strict { Err(Failure::BadInput(told(&name, warnings.len()))) } else { Ok(()) }
             }
         }
     }
@@ -61,11 +81,21 @@ fn summary(file: &str, config: &Config) -> String {
     format!("{file}: {}, 0 errors, {warnings}\n", input::counts(config))
 }
 
-fn told(errors: &ConfigErrors) -> String {
-    let n = errors.items.len();
-    format!("{n} {} in {}", if n == 1 { "error" } else { "errors" }, errors.file)
+/// What `--strict` says of a file that has only warnings.
+fn strictly(file: &str, config: &Config, warnings: &[ConfigError]) -> String {
+    let mut text = String::new();
+    for ConfigError { line, column, message, hint, .. } in warnings {
+        let hint = hint.as_ref().map_or_else(String::new, |hint| format!(": {hint}"));
+        text.push_str(&format!("error: {message}{hint}\n --> {file}:{line}:{column}\n"));
+    }
+    let counts = input::counts(config);
+    text + &format!("{file}: {counts}, {}, since --strict takes warnings for errors", errors(warnings.len()))
 }
 
-fn print(report: &Report<'_>) -> Result<(), Failure> {
-    cli::print(&(report.json() + "\n"))
+fn told(file: &str, n: usize) -> String {
+    format!("{} in {file}", errors(n))
+}
+
+fn errors(n: usize) -> String {
+    format!("{n} {}", if n == 1 { "error" } else { "errors" })
 }

@@ -23,6 +23,7 @@ mod simulate;
 mod streams;
 mod support;
 mod tls;
+mod validate;
 mod vectors;
 mod voice;
 mod waits;

@@ -120,6 +120,8 @@ pub fn worst_case(rule: &Rule, span_us: u64) -> u128 {
             };
             n * (1 + (0..starts.len()).map(inside).max().unwrap_or(0) as u128)
         }
+        // Windows that hold one request begin with it, so requests are at least W apart.
+        Rule::Fixed { amount: 1, align: Align::FirstRequest, .. } => x / w + 1,
         Rule::Fixed { .. } => n * (x.div_ceil(w) + 1),
         Rule::Log { .. } => n * (x / w + 1),
         Rule::Counter { .. } => n + n * x / w,

@@ -25,7 +25,8 @@ pub(super) struct LogMemory {
     hand: AtomicUsize,
 }
 
-fn bytes(entries: usize) -> u64 {
+/// Bytes that a log with room for so many entries takes.
+pub(super) fn bytes(entries: usize) -> u64 {
     if entries == 0 { 0 } else { LOG_OVERHEAD_BYTES + (entries * LOG_ENTRY_BYTES) as u64 }
 }
 

@@ -11,6 +11,7 @@ mod amend;
 mod batch;
 mod buckets;
 mod builder;
+mod footprint;
 mod logs;
 mod overflow;
 mod query;
@@ -39,6 +40,7 @@ use crate::sync::Mutex;
 pub(crate) use self::batch::CHUNK;
 pub use self::batch::Question;
 pub use self::builder::{MemoryStoreBuilder, OnFull};
+pub use self::footprint::KeyBytes;
 pub(crate) use self::query::Query;
 pub(crate) use self::table::{Hash, Shape};
 

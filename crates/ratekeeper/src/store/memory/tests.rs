@@ -1,7 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
 use super::*;
-use crate::{Algorithm, Key, KeyedLimiter, ManualClock, Source, all, seconds};
+use crate::{Algorithm, Key, KeyedLimiter, ManualClock, Name, Source, all, seconds};
 
 fn keyed(limit: Limit, max_keys: u64, clock: &ManualClock) -> KeyedLimiter {
     KeyedLimiter::builder(limit).max_keys(max_keys).clock(clock).build().unwrap()
@@ -37,6 +37,32 @@ fn a_table_filled_to_max_keys_places_every_live_key_exactly() {
         fill(ONE_A_MINUTE, 50_000);
     }
     fill(ONE_A_MINUTE, 1_000_000);
+}
+
+#[test]
+fn a_key_takes_the_bytes_that_are_said_of_it() {
+    let buckets = MemoryStore::bytes_per_key(&ONE_A_MINUTE);
+    assert_eq!(buckets, KeyBytes { table: 44, log: 0 });
+    let store = MemoryStore::builder().max_keys(1_000_000).build().unwrap();
+    let reserved = store.memory_bytes();
+    assert!(reserved <= 44_000_000 && reserved > 43_000_000, "{reserved}");
+    let words = MemoryStore::builder().max_keys(100_000).build().unwrap().memory_bytes();
+    for n in [1, 3, 4, 5, 10, 1_000] {
+        let log = Limit::per_minute(n).algorithm(Algorithm::SlidingWindowLog);
+        let said = MemoryStore::bytes_per_key(&log);
+        let clock = ManualClock::new();
+        let store = MemoryStore::builder().max_keys(100_000).clock(&clock).build().unwrap();
+        let named = NamedLimit::new(&Name::new("p").unwrap(), Name::new("l").unwrap(), log);
+        // Full once, and once more while the first are leaving.
+        for _ in 0..2 * n {
+            let check = Check { limit: &named, key: "k".into(), cost: 1 };
+            let _ = store.decide_now(&[check], crate::Ask::Acquire).unwrap();
+            clock.advance(seconds(60) / u32::try_from(n).unwrap());
+        }
+        assert_eq!(store.log_bytes(), said.log, "{n}");
+        let table = store.memory_bytes() - words;
+        assert!(table <= 100_000 * said.table, "{table} for 100,000 keys, {} each", said.table);
+    }
 }
 
 #[test]
