@@ -8,6 +8,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::http::request::Builder;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use ratekeeper_sim::hints::quoted;
@@ -122,13 +123,21 @@ impl Connection {
     /// # Errors
     /// If there is no answer; then the connection is of no more use.
     pub(crate) async fn post(&mut self, path: &'static str, body: Vec<u8>) -> Result<(u16, Bytes), Trouble> {
-        timeout(PATIENCE, self.exchange(path, body)).await.unwrap_or(Err(Trouble::Silent))
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        timeout(PATIENCE, self.exchange(request, body)).await.unwrap_or(Err(Trouble::Silent))
     }
 
-    async fn exchange(&mut self, path: &'static str, body: Vec<u8>) -> Result<(u16, Bytes), Trouble> {
-        let request = Request::post(path)
+    /// The status and the body of what is at a path.
+    ///
+    /// # Errors
+    /// If there is no answer; then the connection is of no more use.
+    pub(crate) async fn get(&mut self, path: &'static str) -> Result<(u16, Bytes), Trouble> {
+        timeout(PATIENCE, self.exchange(Request::get(path), Vec::new())).await.unwrap_or(Err(Trouble::Silent))
+    }
+
+    async fn exchange(&mut self, request: Builder, body: Vec<u8>) -> Result<(u16, Bytes), Trouble> {
+        let request = request
             .header(HOST, &self.host)
-            .header(CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
             .map_err(|wrong| Trouble::Strange(wrong.to_string()))?;
         self.sender.ready().await.map_err(|wrong| strange(&wrong))?;

@@ -16,6 +16,7 @@ mod holds;
 mod human;
 mod input;
 mod live;
+mod manager;
 mod reload;
 mod report;
 mod seeded;

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::banner::banner;
 use crate::cli::{self, Failure};
 use crate::client::Address;
+use crate::manager::Manager;
 use crate::reload::{Reloader, Source};
 use crate::signals::{Asked, Signals};
 use crate::telemetry::Listener as Name;
@@ -198,6 +199,7 @@ impl Plan {
         // Before anybody can know that we listen: from then on a signal must find us ready to end well.
         let mut signals = Signals::new()
             .map_err(|wrong| Failure::Other(format!("error: cannot listen for signals: {wrong}")))?;
+        let manager = Arc::new(Manager::of_environment());
         let (stop, stopped) = watch::channel(false);
         // Operators see the others out: readiness and the last numbers are asked for until then.
         let (stop_admin, admin_stopped) = watch::channel(false);
@@ -246,11 +248,17 @@ impl Plan {
         }
         drop(live);
         tokio::spawn(until(stopped, Arc::clone(&reloader).watch()));
+        manager.ready();
+        tokio::spawn({
+            let manager = Arc::clone(&manager);
+            async move { manager.assure().await }
+        });
         while signals.next().await == Asked::Reload {
             let reloader = Arc::clone(&reloader);
             // In its own time: whoever asks for the end meanwhile is heard.
             tokio::spawn(async move { reloader.reload().await });
         }
+        manager.stopping();
         app.drain();
         app.live().log().event(&Event::Drain);
         // An error means that nobody is left to be told.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+use hyper::body::Bytes;
 use jiff::tz::TimeZone;
 use ratekeeper::ProcessClock;
 use ratekeeper_core::Clock as _;
@@ -27,7 +28,8 @@ const SERVER_VARIABLE: &str = "RATEKEEPER_SERVER";
 #[derive(Args)]
 pub(super) struct Check {
     /// The policy that decides
-    policy: String,
+    #[arg(required_unless_present = "ready")]
+    policy: Option<String>,
     /// Who asks: a value of the policy's key
     key: Option<String>,
     /// How many units to take
@@ -36,6 +38,9 @@ pub(super) struct Check {
     /// Look only: nothing is taken
     #[arg(long)]
     peek: bool,
+    /// Ask for no decision, but whether the server is ready: exit code 0, or 1 if it is not or ends
+    #[arg(long, conflicts_with_all = ["policy", "cost", "peek", "key_of", "format"])]
+    ready: bool,
     /// The key of a limit that has a key of its own; may be repeated
     #[arg(long, value_name = "LIMIT=KEY", value_parser = key_of)]
     key_of: Vec<(String, String)>,
@@ -78,8 +83,9 @@ impl Check {
         if voice.is_verbose() {
             cli::tell(&format!("asking http://{address}, from {origin}"));
         }
-        let question = self.question()?;
-        let (status, body) = ask(&address, question)?;
+        let Some(policy) = &self.policy else { return ready(&address) };
+        let question = self.question(policy)?;
+        let (status, body) = ask(&address, async |connection| connection.post("/v1/check", question).await)?;
         if status != 200 {
             return Err(refused(&address, status, &body));
         }
@@ -122,7 +128,7 @@ impl Check {
         }
     }
 
-    fn question(&self) -> Result<Vec<u8>, Failure> {
+    fn question(&self, policy: &str) -> Result<Vec<u8>, Failure> {
         let mut keys = serde_json::Map::new();
         for (limit, key) in &self.key_of {
             if keys.insert(limit.clone(), key.clone().into()).is_some() {
@@ -130,8 +136,8 @@ impl Check {
                 return Err(Failure::BadInput(message));
             }
         }
-        let (policy, key) = (self.policy.as_str(), self.key.as_deref());
-        let question = Question { policy, key, keys, cost: self.cost, peek: self.peek };
+        let Self { key, cost, peek, .. } = self;
+        let question = Question { policy, key: key.as_deref(), keys, cost: *cost, peek: *peek };
         serde_json::to_vec(&question).map_err(|wrong| Failure::Other(format!("error: {wrong}")))
     }
 }
@@ -142,12 +148,28 @@ fn of_url(url: &str, origin: &str) -> Result<(Address, String), Failure> {
     Ok((address, origin.to_owned()))
 }
 
-fn ask(address: &Address, question: Vec<u8>) -> Result<(u16, Vec<u8>), Failure> {
+/// Whether the server answers and goes on doing so, for those who start servers and end them.
+fn ready(address: &Address) -> Result<(), Failure> {
+    match ask(address, async |connection| connection.get("/readyz").await)? {
+        (200, _) => cli::print("ready\n"),
+        (503, body) => Err(Failure::Other(format!(
+            "not ready: http://{address} says {}",
+            quoted(String::from_utf8_lossy(&body).trim_end())
+        ))),
+        (status, body) => Err(refused(address, status, &body)),
+    }
+}
+
+/// What a server answers to a question.
+fn ask(
+    address: &Address,
+    question: impl AsyncFnOnce(&mut Connection) -> Result<(u16, Bytes), Trouble>,
+) -> Result<(u16, Vec<u8>), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|wrong| Failure::Other(format!("error: cannot open sockets: {wrong}")))?;
     let answer = runtime.block_on(async {
         let mut connection = Connection::open(address).await?;
-        connection.post("/v1/check", question).await
+        question(&mut connection).await
     });
     answer.map(|(status, body)| (status, body.to_vec())).map_err(|trouble| {
         let hint = match trouble {

@@ -3,7 +3,7 @@
 
 mod provoked;
 mod schema;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::collections::BTreeSet;
 
