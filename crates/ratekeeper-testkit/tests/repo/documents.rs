@@ -89,3 +89,20 @@ fn every_algorithm_is_documented() {
         }
     }
 }
+
+#[test]
+fn messages_that_operators_look_up_are_those_of_the_program() {
+    let page = read("docs/operating.md");
+    let (_, table) = page.split_once("| message |").expect("the page has a table of messages");
+    let messages: Vec<&str> =
+        table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(messages.len() >= 10, "{messages:?}");
+    let is_ours =
+        |path: &String| path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
+    let sources: String = files().into_iter().filter(is_ours).map(|path| read(&path)).collect();
+    for message in messages {
+        for piece in message.split('…') {
+            assert!(sources.contains(piece), "nothing says `{message}`");
+        }
+    }
+}
