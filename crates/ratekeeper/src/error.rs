@@ -4,7 +4,7 @@ use std::fmt;
 
 use ratekeeper_core::NameError;
 
-/// Why a store or limiter cannot be built.
+/// Why a store or limiter cannot be built, or be given another limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -12,6 +12,8 @@ pub enum BuildError {
     MaxKeysOutOfRange,
     /// The table does not fit into memory.
     OutOfMemory,
+    /// One store has met 32,767 different limits, and can tell no more apart.
+    TooManyLimits,
     /// The name is no [`Name`](ratekeeper_core::Name).
     Name(NameError),
 }
@@ -21,6 +23,9 @@ impl fmt::Display for BuildError {
         match self {
             Self::MaxKeysOutOfRange => f.write_str("`max_keys` is 1 to 1,000,000,000"),
             Self::OutOfMemory => f.write_str("a table for `max_keys` keys does not fit into memory"),
+            Self::TooManyLimits => {
+                f.write_str("the store has met 32,767 different limits, and no more can be told apart")
+            }
             Self::Name(error) => error.fmt(f),
         }
     }

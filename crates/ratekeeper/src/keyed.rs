@@ -6,6 +6,7 @@ use ratekeeper_core::{Ask, Calendar, Evaluation, Key, Limit, Name, Refused, Verd
 use smallvec::SmallVec;
 
 use crate::clock::IntoClock;
+use crate::current::{Current, Numbers};
 use crate::error::BuildError;
 use crate::receipt::{Part, Receipt, Reservation};
 use crate::store::memory::{CHUNK, Hash, Inner, MemoryStore, MemoryStoreBuilder, OnFull, Query};
@@ -40,8 +41,7 @@ pub struct KeyedLimiter {
 
 pub(crate) struct Shared {
     pub(crate) store: Arc<Inner>,
-    pub(crate) limit: Limit,
-    pub(crate) shape: u16,
+    current: Current,
     pub(crate) id: u64,
     pub(crate) calendar: Option<Arc<dyn Calendar>>,
     limit_for: Option<LimitFor>,
@@ -132,8 +132,7 @@ impl KeyedLimiterBuilder {
         Ok(KeyedLimiter {
             shared: Arc::new(Shared {
                 store: Arc::clone(store.inner()),
-                limit: self.limit,
-                shape,
+                current: Current::new(self.limit, shape),
                 id: 0,
                 calendar: self.calendar,
                 limit_for: self.limit_for,
@@ -321,10 +320,39 @@ impl KeyedLimiter {
         LimiterCheck { limiter: &self.shared, hash: self.hash(&key), limit: self.limit_of(&key), cost: 1 }
     }
 
-    /// The limit, for keys that have no other.
+    /// The limit of now, for keys that have no other.
     #[must_use]
     pub fn limit(&self) -> &Limit {
-        &self.shared.limit
+        &self.shared.current.get().limit
+    }
+
+    /// Another limit from the next decision on, for keys that have been seen and for those that have not; clones
+    /// take it too. Nobody waits meanwhile, and a decision that has begun goes by the limit before.
+    ///
+    /// Used units stay used, at most the new capacity: a raise gives the difference at once, and a cut locks no key
+    /// for longer than the new limit takes to refill. Another algorithm counts afresh; token bucket, GCRA and leaky bucket
+    /// without a queue are one in this. Keys whose limit comes from
+    /// [`limit_for`](KeyedLimiterBuilder::limit_for) keep that.
+    ///
+    /// ```
+    /// # use ratekeeper::{KeyedLimiter, Limit};
+    /// let users = KeyedLimiter::new(Limit::per_hour(5));
+    /// assert!(users.try_acquire_n("user:42", 4).allowed());
+    /// users.set_limit(Limit::per_hour(10))?;
+    /// assert_eq!(users.peek("user:42").remaining(), 6);
+    /// users.set_limit(Limit::per_hour(3))?;
+    /// assert_eq!(users.peek("user:42").remaining(), 0);
+    /// # Ok::<(), ratekeeper::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::TooManyLimits`] if 32,767 different ones have been met, and
+    /// [`BuildError::OutOfMemory`] if the limit is the first sliding-window log and there is no memory for its table. The limit
+    /// stays what it was.
+    pub fn set_limit(&self, limit: Limit) -> Result<(), BuildError> {
+        let Shared { store, current, .. } = &*self.shared;
+        let shape = store.prepare(&limit).ok_or_else(|| store.why_unprepared(&limit))?;
+        if current.set(limit, shape) { Ok(()) } else { Err(BuildError::TooManyLimits) }
     }
 
     /// The name, if one was given.
@@ -341,7 +369,7 @@ impl KeyedLimiter {
     #[inline]
     fn limit_of(&self, key: &Key<'_>) -> Limit {
         let other = self.shared.limit_for.as_ref().and_then(|limit_for| limit_for(key));
-        other.unwrap_or(self.shared.limit)
+        other.unwrap_or_else(|| self.shared.current.get().limit)
     }
 
     #[inline(always)]
@@ -403,10 +431,11 @@ impl Shared {
 
     #[inline(always)]
     fn own_query(&self, hash: Hash, cost: u64, up_to: bool) -> Query<'_> {
+        let Numbers { limit, shape } = self.current.get();
         Query {
             store: &self.store,
-            limit: &self.limit,
-            shape: self.shape,
+            limit,
+            shape: *shape,
             id: self.id,
             hash,
             cost,
@@ -423,7 +452,8 @@ impl Shared {
         cost: u64,
         up_to: bool,
     ) -> Option<Query<'q>> {
-        let shape = if *limit == self.limit { self.shape } else { self.store.prepare(limit)? };
+        let own = self.current.get();
+        let shape = if *limit == own.limit { own.shape } else { self.store.prepare(limit)? };
         let calendar = self.calendar.as_deref();
         Some(Query { store: &self.store, limit, shape, id: self.id, hash, cost, up_to, calendar })
     }
@@ -457,7 +487,7 @@ impl LimiterCheck<'_> {
 impl std::fmt::Debug for KeyedLimiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = f.debug_struct("KeyedLimiter");
-        text.field("limit", &self.shared.limit);
+        text.field("limit", self.limit());
         if let Some(name) = &self.shared.name {
             text.field("name", name);
         }

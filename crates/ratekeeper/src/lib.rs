@@ -37,6 +37,7 @@
 
 mod all;
 mod clock;
+mod current;
 mod error;
 mod keyed;
 mod limiter;

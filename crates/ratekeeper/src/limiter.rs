@@ -133,6 +133,14 @@ impl Limiter {
         self.keyed.limit()
     }
 
+    /// Another limit from the next decision on; see [`KeyedLimiter::set_limit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_limit(&self, limit: Limit) -> Result<(), BuildError> {
+        self.keyed.set_limit(limit)
+    }
+
     /// The name, if one was given.
     #[must_use]
     pub fn name(&self) -> Option<&Name> {

@@ -5,6 +5,7 @@
 
 mod agreement;
 mod bounds;
+mod changes;
 mod groups;
 mod headers;
 mod purity;

@@ -1,6 +1,7 @@
 //! Another configuration while serving: what is taken, what stays, and that nothing is lost on the way.
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -70,6 +71,12 @@ fn a_raised_limit_takes_hold_at_once_and_a_cut_one_lets_no_more_through() {
     assert_eq!(answer["allowed"], false);
     let wait = answer["retry_after_ms"].as_u64().expect("a number");
     assert!((1..=10_000).contains(&wait), "{wait}");
+    // Whoever was refused is let in after the wait that it was told, and not after that of the limit before.
+    assert_eq!(server.reload(&file("algorithm: gcra, limit: 1 per 500ms")), [""; 0]);
+    let wait = server.ask()["retry_after_ms"].as_u64().expect("a number");
+    assert!((1..=500).contains(&wait), "{wait}");
+    std::thread::sleep(Duration::from_millis(wait));
+    assert_eq!(server.ask()["allowed"], true);
 
     let server = Server::of(&file("algorithm: token-bucket, limit: 10/day, burst: 20"));
     assert_eq!(server.reload(&file("algorithm: token-bucket, limit: 10/day, burst: 5")), [""; 0]);

@@ -4,8 +4,8 @@ use proptest::strategy::Strategy;
 
 use super::*;
 use crate::generate::{
-    anything, cases, clock_steps, forward, group_cases, only_checks, queues, refunds, rules, small_rules,
-    small_steps, tiny_rules, without_clock_steps,
+    anything, cases, changes, clock_steps, forward, group_cases, only_checks, queues, refunds, rules,
+    small_rules, small_steps, tiny_rules, without_clock_steps,
 };
 use crate::oracle::{Align, Answer, Ask, Group, GroupAnswer, GroupSubject, GroupToken, Reference, Token};
 use crate::property::sample;
@@ -256,6 +256,27 @@ fn too_much_breaks_a_bound() {
     for fault in [Fault::RefundsGiveAll, Fault::RefundsTwice, Fault::PartsForgotten, Fault::PartsGiveAll] {
         assert!(catches(fault, small_rules(), refunds, net_admissions_keep_their_bound), "{fault:?}");
     }
+}
+
+#[test]
+fn a_change_that_gives_units_away_or_takes_some_is_seen() {
+    let wrong = |change: fn(&mut Reference, &Rule, u64)| {
+        (0..400).any(|seed| {
+            let strategy = (changes(small_rules()), forward(), forward());
+            let ((old, new), before, after) = sample(&strategy, seed);
+            let subject = Reference::new(old.clone(), false);
+            let change = |subject: &mut Reference, now| {
+                *subject = Reference::new(new.clone(), false);
+                change(subject, &new, now);
+            };
+            changes_keep_what_is_used((&old, &new), subject, change, 0, (&before, &after)).is_err()
+        })
+    };
+    // Whoever is fresh after a change got what it had used; whoever has nothing lost what it had not.
+    assert!(wrong(|_, _, _| {}));
+    assert!(wrong(|subject, new, now| {
+        let _ = subject.acquire(now, new.capacity());
+    }));
 }
 
 #[test]

@@ -21,7 +21,8 @@ pub use moves::{
 };
 pub use play::{Played, horizon_us, play};
 pub use rules::{
-    MAX_INSTANT_US, cases, large_rules, nasty_rules, queues, rules, small_rules, start_us, tiny_rules,
+    MAX_INSTANT_US, cases, changes, large_rules, nasty_rules, queues, rules, small_rules, start_us,
+    tiny_rules,
 };
 pub use step::{Op, Run, Step};
 

@@ -95,6 +95,37 @@ pub fn queues() -> BoxedStrategy<Rule> {
         .boxed()
 }
 
+/// A limit, and another of its kind: all its numbers are others, or only its units, or only its window.
+pub fn changes(rules: impl Strategy<Value = Rule> + Clone + 'static) -> BoxedStrategy<(Rule, Rule)> {
+    (rules.clone(), rules, 0_usize..3)
+        .prop_map(|(old, other, what)| {
+            let window_us = if what == 1 { old.window_us() } else { other.window_us() };
+            let (amount, capacity) = match what {
+                2 => (old.amount(), old.capacity()),
+                _ => (other.amount(), other.capacity()),
+            };
+            let new = of_the_kind(&old, amount, window_us, capacity);
+            (old, new)
+        })
+        .boxed()
+}
+
+fn of_the_kind(rule: &Rule, amount: u64, window_us: u64, capacity: u64) -> Rule {
+    let most = u128::from(SPAN_MAX_US) * u128::from(amount) / u128::from(window_us);
+    let burst = capacity.min(u64::try_from(most).unwrap_or(u64::MAX)).max(1);
+    match rule.clone() {
+        Rule::Meter { .. } => Rule::Meter { amount, window_us, burst },
+        Rule::Queue { max_wait_us, .. } => Rule::Queue { amount, window_us, queue: burst - 1, max_wait_us },
+        // What is aligned to a calendar keeps it.
+        Rule::Fixed { window_us, align: align @ Align::Periods(_), .. } => {
+            Rule::Fixed { amount, window_us, align }
+        }
+        Rule::Fixed { align, .. } => Rule::Fixed { amount, window_us, align },
+        Rule::Counter { .. } => Rule::Counter { amount, window_us },
+        Rule::Log { .. } => Rule::Log { amount: amount.min(LOG_AMOUNT_MAX), window_us },
+    }
+}
+
 /// Where a trace begins: near the epoch, today, or near the end of time.
 pub fn start_us() -> BoxedStrategy<u64> {
     prop_oneof![

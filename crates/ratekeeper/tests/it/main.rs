@@ -2,6 +2,7 @@
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
+mod changing;
 mod giving_back;
 mod memory;
 mod settling;

@@ -10,7 +10,9 @@ use ratekeeper::{
     Algorithm, Ask, Check, Clock, ManualClock, MemoryStore, Micros, Name, NamedLimit, Store, Token, Verdict,
 };
 use ratekeeper_testkit::claims;
-use ratekeeper_testkit::generate::{anything, cases, group_cases, rules, start_us};
+use ratekeeper_testkit::generate::{
+    anything, cases, changes, forward, group_cases, horizon_us, rules, start_us,
+};
 use ratekeeper_testkit::oracle::{self, Answer, GroupAnswer, GroupSubject, Rule, Subject};
 use ratekeeper_testkit::product::{answer, calendar, group_answer, limit};
 use ratekeeper_testkit::property::check;
@@ -184,6 +186,19 @@ fn p01_one_key_in_a_crowded_table_is_answered_as_by_the_reference() {
             claims::agrees_with_reference(&rule, heals, subject, start, &moves)?;
         }
         Ok(())
+    });
+}
+
+#[test]
+fn p14_a_change_keeps_what_is_used_in_a_crowded_table_too() {
+    let strategy = (changes(rules()), start_us(), forward(), forward());
+    check("memory_changes", 2_000, strategy, |((old, new), start, before, after)| {
+        let start = start.min(horizon_us(&old));
+        let subject = OneKey(Memory::new(std::slice::from_ref(&old), false));
+        let change = |subject: &mut OneKey, _| {
+            subject.0.limits = Memory::new(std::slice::from_ref(&new), false).limits;
+        };
+        claims::changes_keep_what_is_used((&old, &new), subject, change, start, (&before, &after))
     });
 }
 

@@ -35,6 +35,7 @@ use self::overflow::Overflow;
 use self::shapes::Shapes;
 use self::table::{Array, Bucket, NO_SHAPE, Slots, Spilled, Table};
 use crate::clock::StoreClock;
+use crate::error::BuildError;
 use crate::sync::Mutex;
 
 pub(crate) use self::batch::CHUNK;
@@ -42,6 +43,8 @@ pub use self::batch::Question;
 pub use self::builder::{MemoryStoreBuilder, OnFull};
 pub use self::footprint::KeyBytes;
 pub(crate) use self::query::Query;
+#[cfg(test)]
+pub(crate) use self::shapes::MAX_SHAPES;
 pub(crate) use self::table::{Hash, Shape};
 
 /// Random per store, so that strangers cannot choose where their keys fall. Where all interleavings are tried,
@@ -94,6 +97,13 @@ impl Inner {
             self.logs.get_or_init(|| Table::new(self.max_keys).ok()).as_ref()?;
         }
         self.shapes.number(limit)
+    }
+
+    /// Why [`Inner::prepare`] has no number for a limit.
+    pub(crate) fn why_unprepared(&self, limit: &Limit) -> BuildError {
+        let is_log = limit.kind() == ratekeeper_core::Algorithm::SlidingWindowLog;
+        let has_table = self.logs.get().is_some_and(Option::is_some);
+        if is_log && !has_table { BuildError::OutOfMemory } else { BuildError::TooManyLimits }
     }
 
     /// The parameters of a number that [`Inner::prepare`] gave.
@@ -281,7 +291,11 @@ impl Inner {
         let state =
             if is_here { self.read_as(query, tag.shape(), slots.state(slot), &at) } else { State::FRESH };
         let (write, verdict) = decide_one(query.limit, state, &at, query.cost, ask);
-        if let Some(state) = write {
+        // A refusal converts, too: what is in use is to drain by the limit of now, or whoever only asks in vain would
+        // wait for as long as the limit before had it.
+        let is_asked = ask == Ask::Acquire && query.cost > 0 && query.cost <= query.limit.capacity();
+        let converted = (is_here && is_asked && tag.shape() != query.shape).then_some(state);
+        if let Some(state) = write.or(converted) {
             if tag.is_empty() {
                 self.occupy();
             }

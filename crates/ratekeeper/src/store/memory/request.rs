@@ -486,22 +486,24 @@ impl<'q, 'a> Request<'q, 'a> {
         }
     }
 
+    /// Writes what a refusal leaves: a healed state, or one that another limit had written, as this one reads it.
     fn heal(&mut self, query: usize, evaluation: &Evaluation) {
         let (q, at) = (&self.queries[query], self.moments[query]);
-        let Some(healed) = evaluation.healed() else { return };
-        match &self.seats[query] {
-            Seat::Slot { held, slot, before: None } => {
+        match (&self.seats[query], evaluation.healed()) {
+            (Seat::Slot { held, slot, before: None }, healed) => {
+                let converted = if q.is_log() { State::FRESH } else { self.words(query, *held, *slot) };
                 let rows = &mut self.held[*held].rows;
-                if let Some(log) = rows.log_mut(*slot) {
-                    log.heal(&at);
-                } else {
-                    rows.write(*slot, q.hash, q.shape, healed);
+                let is_other = !q.is_log() && rows.shape(*slot) != q.shape;
+                match (healed, rows.log_mut(*slot)) {
+                    (Some(_), Some(log)) => log.heal(&at),
+                    (Some(healed), None) => rows.write(*slot, q.hash, q.shape, healed),
+                    (None, None) if is_other => rows.write(*slot, q.hash, q.shape, converted),
+                    (None, _) => {}
                 }
             }
+            (Seat::Overflow { shape }, Some(healed)) => self.overflows.heal(q, *shape, &at, healed),
             // A claimed place is fresh: there is nothing to heal.
-            Seat::Slot { .. } => {}
-            Seat::Overflow { shape } => self.overflows.heal(q, *shape, &at, healed),
-            Seat::Absent { .. } => {}
+            (Seat::Slot { .. } | Seat::Overflow { .. } | Seat::Absent { .. }, _) => {}
         }
     }
 
