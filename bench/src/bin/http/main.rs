@@ -6,13 +6,14 @@
 //! a table as markdown on standard output, progress on standard error. Without `--server` the server is built first.
 
 mod bare;
+mod build;
 mod load;
 mod process;
 mod report;
 mod rows;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::load::Wrk;
@@ -92,7 +93,7 @@ fn measure(effort: &Effort) -> Result<(), String> {
         eprintln!("warning: not an optimised build; use cargo run --release");
     }
     let wrk = Wrk::find()?;
-    let binary = effort.server.clone().map_or_else(build, Ok)?;
+    let binary = effort.server.clone().map_or_else(build::server, Ok)?;
     let files = Files::new()?;
     let ours = Server::ours(&binary, &files, effort.max_keys)?;
     let mut rows = Vec::new();
@@ -130,26 +131,4 @@ fn measure(effort: &Effort) -> Result<(), String> {
         Table { rows: &rows, rounds: effort.rounds, seconds: effort.seconds, max_keys: effort.max_keys }
     );
     Ok(())
-}
-
-/// Builds the server as it is shipped; where its binary is.
-fn build() -> Result<PathBuf, String> {
-    eprintln!("building the server");
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let output = Command::new(cargo)
-        .args(["build", "--release", "--locked", "--package", "ratekeeper-server"])
-        .args(["--message-format", "json-render-diagnostics"])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .map_err(|wrong| format!("cannot run cargo: {wrong}"))?;
-    if !output.status.success() {
-        return Err("the server does not build".to_owned());
-    }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let executable = messages.lines().rev().find_map(|line| {
-        let (_, rest) = line.split_once("\"executable\":\"")?;
-        rest.split_once('"').map(|(path, _)| PathBuf::from(path))
-    });
-    executable.ok_or_else(|| "cargo does not say where it built the server".to_owned())
 }
