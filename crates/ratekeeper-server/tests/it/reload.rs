@@ -75,6 +75,7 @@ fn a_raised_limit_takes_hold_at_once_and_a_cut_one_lets_no_more_through() {
     assert_eq!(server.reload(&file("algorithm: gcra, limit: 1 per 500ms")), [""; 0]);
     let wait = server.ask()["retry_after_ms"].as_u64().expect("a number");
     assert!((1..=500).contains(&wait), "{wait}");
+    // The server has the real clock, and has promised something about it.
     std::thread::sleep(Duration::from_millis(wait));
     assert_eq!(server.ask()["allowed"], true);
 
