@@ -79,8 +79,7 @@ impl Element<'_> {
             Forwarding::XForwardedFor => read_address(self.text),
             Forwarding::Forwarded => match for_value(self.text)? {
                 Value::Bare(text) => read_unquoted(text),
-                Value::Quoted(text) if text.contains(&b'\\') => read_escaped(text),
-                Value::Quoted(text) => read_unquoted(text),
+                Value::Quoted(text) => read_string(text),
             },
         }
     }
@@ -151,8 +150,8 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The address in the inside of a string with escapes.
-fn read_escaped(text: &[u8]) -> Option<IpAddr> {
+/// The address in the inside of a string, whose spaces count for its length.
+fn read_string(text: &[u8]) -> Option<IpAddr> {
     let mut plain = [0; MAX_ADDRESS_BYTES];
     let mut len = 0;
     let mut bytes = text.iter();
