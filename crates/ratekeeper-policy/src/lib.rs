@@ -33,6 +33,9 @@ mod config;
 mod facts;
 mod fault;
 mod file;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod glob;
 mod headers;
 mod hints;
