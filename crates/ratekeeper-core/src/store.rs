@@ -71,6 +71,7 @@ pub struct NamedLimit {
     name: Name,
     limit: Limit,
     id: u64,
+    drains: bool,
     calendar: Option<Arc<dyn Calendar>>,
 }
 
@@ -80,7 +81,21 @@ impl NamedLimit {
     #[must_use]
     pub fn new(policy: &Name, name: Name, limit: Limit) -> Self {
         let parts = [policy.as_str(), name.as_str(), limit.kind().name()];
-        Self { id: identity(&parts), name, limit, calendar: None }
+        Self { id: identity(&parts), name, limit, drains: false, calendar: None }
+    }
+
+    /// The same limit for costs that are known only after the fact: it admits as long as anything is left, and
+    /// takes what is left where the cost is more. No debt, so nobody waits longer than for what was there.
+    #[must_use]
+    pub const fn draining(mut self) -> Self {
+        self.drains = true;
+        self
+    }
+
+    /// Whether it takes what is left instead of refusing a cost above it.
+    #[must_use]
+    pub const fn is_draining(&self) -> bool {
+        self.drains
     }
 
     /// The same limit, its calendar windows following `calendar` instead of UTC.

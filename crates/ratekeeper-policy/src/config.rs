@@ -1,6 +1,5 @@
 //! A configuration as the rest of ratekeeper uses it: nothing in it can be invalid.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use ratekeeper_core::Name;
@@ -13,6 +12,7 @@ use crate::file::{ConfigError, ConfigErrors, Content, Severity};
 use crate::limit::{Given, LimitWords, Zones};
 use crate::listen::Listen;
 use crate::log::LogConfig;
+use crate::plan::Policies;
 use crate::policy::{Policy, PolicyLimit};
 
 /// The store of a file without `stores`.
@@ -40,10 +40,9 @@ pub struct Config {
     /// The stores, at least one, in the order of the file.
     pub stores: Vec<StoreConfig>,
     /// The policies in the order of the file; there may be none.
-    pub policies: Vec<Policy>,
-    by_name: HashMap<Box<str>, usize>,
+    pub policies: Policies,
     policies_json: String,
-    warnings: Vec<ConfigError>,
+    warnings: ConfigErrors,
     /// All 64 digits.
     source_sha: String,
     from_flags: bool,
@@ -107,8 +106,6 @@ impl Config {
 
     fn new(content: Content, text: &[u8]) -> Self {
         let Content { listen, log, client_ip, stores, policies, policies_json, warnings } = content;
-        let by_name = policies.iter().enumerate().map(|(i, policy)| (policy.name().as_str().into(), i));
-        let by_name = by_name.collect();
         let source_sha = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
             listen,
@@ -116,7 +113,6 @@ impl Config {
             client_ip,
             stores,
             policies,
-            by_name,
             policies_json,
             warnings,
             source_sha,
@@ -136,7 +132,15 @@ impl Config {
             hint: Some("add one below `policies:`".to_owned()),
             span: 0..0,
         });
-        nothing.into_iter().chain(self.warnings.iter().cloned()).collect()
+        nothing.into_iter().chain(self.warnings.items.iter().cloned()).collect()
+    }
+
+    /// The same as plain text, each with its line, carets and remedy, as [`ConfigErrors::render`] shows errors.
+    #[must_use]
+    pub fn render_warnings(&self) -> String {
+        let mut warnings = self.warnings.clone();
+        warnings.items = self.warnings();
+        warnings.render_items()
     }
 
     /// Whether it is one limit from the command line ([`Config::single`]): its policy has a name, but none that
@@ -155,9 +159,7 @@ impl Config {
     /// Where the policy of this name is in [`Config::policies`].
     #[must_use]
     pub fn policy_index(&self, name: &str) -> Option<usize> {
-        // The list is public: an index that no longer fits finds nothing rather than another policy.
-        let index = *self.by_name.get(name)?;
-        (self.policies.get(index)?.name().as_str() == name).then_some(index)
+        self.policies.position(name)
     }
 
     /// The first 7 hexadecimal digits of the SHA-256 of the text, to tell one version of a file from another.
@@ -196,6 +198,7 @@ impl Config {
         let (policy, store) = (name("policy")?, name(DEFAULT_STORE)?);
         let limits = vec![PolicyLimit::new(&policy, name("limit")?, built, None)];
         let policies = vec![Policy::new(policy, store.clone(), None, limits)];
+        let policies = Policies::new(policies, ClientIp::default());
         let stores = vec![StoreConfig { name: store, memory: MemoryConfig::default() }];
         let content = Content {
             listen: Listen { http: None, admin: None },
@@ -204,7 +207,7 @@ impl Config {
             stores,
             policies,
             policies_json: file::of_single("policy", "limit", flags.options()),
-            warnings: Vec::new(),
+            warnings: ConfigErrors::none(),
         };
         let config = Self::new(content, flags.to_string().as_bytes());
         Ok(Self { from_flags: true, ..config })

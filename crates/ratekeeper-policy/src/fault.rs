@@ -76,6 +76,16 @@ pub(crate) mod code {
     pub(crate) const TOO_MANY_LIMITS: &str = "too-many-limits";
     pub(crate) const NO_POLICIES: &str = "no-policies";
     pub(crate) const TWO_QUEUES: &str = "two-queues";
+    pub(crate) const QUEUES_MEET: &str = "queues-meet";
+    pub(crate) const UNKNOWN_POLICY: &str = "unknown-policy";
+    pub(crate) const REPLACED_IN_A_CIRCLE: &str = "replaced-in-a-circle";
+    pub(crate) const NEVER_APPLIES: &str = "never-applies";
+    pub(crate) const COST_NEVER_FITS: &str = "cost-never-fits";
+    pub(crate) const UNKNOWN_LIMIT: &str = "unknown-limit";
+    pub(crate) const TOO_MANY_OVERRIDES: &str = "too-many-overrides";
+    pub(crate) const MISSING_KEY: &str = "missing-key";
+    pub(crate) const INVENTED_KEY: &str = "invented-key";
+    pub(crate) const FINER_THAN_SECONDS: &str = "finer-than-seconds";
     pub(crate) const BAD_KEY: &str = "bad-key";
     pub(crate) const BAD_PATTERN: &str = "bad-pattern";
     pub(crate) const UNREACHABLE_KEY: &str = "unreachable-key";

@@ -9,12 +9,22 @@ pub struct Headers {
     pub retry_after: bool,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
     pub x_ratelimit: XRateLimit,
+    /// What the numbers of `RateLimit` are called.
+    pub dialect: Dialect,
+    /// By how much a wait that is told may be longer than it must be.
+    pub retry_jitter: Jitter,
 }
 
 impl Default for Headers {
     /// `RateLimit` and `Retry-After`.
     fn default() -> Self {
-        Self { ratelimit: true, retry_after: true, x_ratelimit: XRateLimit::Off }
+        Self {
+            ratelimit: true,
+            retry_after: true,
+            x_ratelimit: XRateLimit::Off,
+            dialect: Dialect::Rt,
+            retry_jitter: Jitter::NONE,
+        }
     }
 }
 
@@ -28,4 +38,63 @@ pub enum XRateLimit {
     Unix,
     /// Seconds to go.
     Delta,
+}
+
+/// What the numbers of `RateLimit` are called: the draft of that field is not final.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dialect {
+    /// `r` and `t`, as deployed clients read them.
+    #[default]
+    Rt,
+    /// Those, and the same again as `a` and `w`.
+    Both,
+}
+
+impl Dialect {
+    pub(crate) const WORDS: [(&'static str, Self); 2] = [("rt", Self::Rt), ("both", Self::Both)];
+}
+
+/// A share of a wait that is added to it at random, so that those who are told together do not come back
+/// together. Never taken away: nobody is told to come too early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Jitter {
+    thousandths: u16,
+}
+
+impl Jitter {
+    /// Nothing is added.
+    pub const NONE: Self = Self { thousandths: 0 };
+
+    /// At most that many thousandths of the wait, 0 to 1,000.
+    #[must_use]
+    pub const fn of_thousandths(thousandths: u16) -> Option<Self> {
+        if thousandths <= 1_000 { Some(Self { thousandths }) } else { None }
+    }
+
+    /// In thousandths of the wait.
+    #[must_use]
+    pub const fn thousandths(self) -> u16 {
+        self.thousandths
+    }
+
+    /// Reads `0.2`: a share of at most 1 with at most three places.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |text: &str, most: usize| {
+            (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit())
+        };
+        if !digits(whole, 1) || !digits(part, 3) {
+            return None;
+        }
+        let thousandths = format!("{whole}{part:0<3}").parse().ok()?;
+        Self::of_thousandths(thousandths)
+    }
+
+    /// The longest that a wait of so many microseconds may become; the shortest is itself.
+    #[must_use]
+    pub fn longest_us(self, wait_us: u64) -> u64 {
+        let most = u128::from(wait_us) * u128::from(self.thousandths) / 1_000;
+        wait_us.saturating_add(u64::try_from(most).unwrap_or(u64::MAX))
+    }
 }

@@ -3,8 +3,6 @@
 use core::fmt;
 use core::net::IpAddr;
 
-use ratekeeper_core::Key;
-
 use crate::client_ip;
 use crate::fault::{Fault, code};
 use crate::hints;
@@ -86,36 +84,20 @@ impl KeySpec {
         self.alternatives.first().is_some_and(Alternative::is_global)
     }
 
-    /// The key that a caller's `value` stands for: a value of the first alternative, or of the one named
-    /// before the first `=`. None if nothing is left as the value.
-    pub(crate) fn key<'a>(&'a self, value: &'a str) -> Option<Key<'a>> {
-        let named = value.split_once('=').and_then(|(name, value)| {
-            self.alternatives.iter().find(|alternative| alternative.is_called(name)).map(|a| (a, value))
+    /// The alternative that a caller's text is of, by its place, and the value: of the first one, or of the one
+    /// named before the first `=`.
+    pub(crate) fn named<'a>(&'a self, text: &'a str) -> Option<(usize, &'a Alternative, &'a str)> {
+        let named = text.split_once('=').and_then(|(name, value)| {
+            let place = self.alternatives.iter().position(|alternative| alternative.is_called(name))?;
+            Some((place, self.alternatives.get(place)?, value))
         });
-        let (alternative, value) = match named {
-            Some(named) => named,
-            None => (self.alternatives.first()?, value),
-        };
-        if alternative.is_global() {
-            return Some(global());
-        }
-        if alternative.parts == [KeyPart::Ip]
-            && let Ok(address) = value.parse::<IpAddr>()
-        {
-            return Some((alternative.as_str(), client_ip::masked(address, self.ipv6_prefix)).into());
-        }
-        (!value.is_empty()).then(|| (alternative.as_str(), value).into())
+        named.or_else(|| Some((0, self.alternatives.first()?, text)))
     }
-}
 
-/// The key of everybody together.
-pub(crate) fn global<'a>() -> Key<'a> {
-    ("global", "").into()
-}
-
-/// A key where nobody said what kind of value it is: the text as it stands.
-pub(crate) fn unnamed(value: &str) -> Key<'_> {
-    ("", value).into()
+    /// What of an address a key holds.
+    pub(crate) const fn masked(&self, address: IpAddr) -> IpAddr {
+        client_ip::masked(address, self.ipv6_prefix)
+    }
 }
 
 impl fmt::Display for KeySpec {
@@ -150,7 +132,7 @@ impl Alternative {
         &self.parts
     }
 
-    fn is_global(&self) -> bool {
+    pub(crate) fn is_global(&self) -> bool {
         self.parts == [KeyPart::Global]
     }
 

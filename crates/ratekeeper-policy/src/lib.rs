@@ -4,7 +4,7 @@
 //! place and a remedy. [`Policy::checks`] turns a caller's key into the questions that a store decides.
 //!
 //! ```
-//! use ratekeeper_policy::{Call, Config};
+//! use ratekeeper_policy::{Call, Config, Which};
 //! let text = b"
 //! version: 1
 //! policies:
@@ -15,8 +15,8 @@
 //! let config = Config::parse("ratekeeper.yaml", text, &|_| None).expect("a good file");
 //! let login = config.policy("login").expect("it is in the file");
 //! let call = Call { key: Some("203.0.113.9"), keys: &[], cost: 1 };
-//! let checks = login.checks(&call).expect("a good call");
-//! assert_eq!(checks[0].limit.name().as_str(), "tries");
+//! let applied = login.named(&call, Which::All).expect("a good call");
+//! assert!(applied.checks().all(|(_, check)| check.limit.name().as_str() == "tries"));
 //! ```
 //!
 //! # What this crate does not do
@@ -24,15 +24,19 @@
 //! handed in, the answers come from a store.
 //!
 //! Modules: the file (`file`: tree with spans, table of fields, decoder, messages), what it means
-//! (`config`, `listen`, `log`, `policy`, `headers`, `key`), which policies a request fits (`facts`, `matcher` with `path` and `glob`,
-//! `index`), one limit from words (`limit`), and the calendars of time zones (`calendar`,
-//! the only one that knows them).
+//! (`config`, `listen`, `log`, `policy` with `options` and `overrides`, `headers`, `key`), a request (`facts`, `request`) and its
+//! address (`client_ip`), which policies it fits (`matcher` with `path` and `glob`, `index`), what they do with it (`plan` with
+//! `found`; `named` where the caller chose), one limit from words (`limit`), and the calendars of time zones (`calendar`, the only one
+//! that knows them).
 
 mod calendar;
+mod client_ip;
 mod config;
 mod facts;
 mod fault;
+mod few;
 mod file;
+mod found;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -45,18 +49,30 @@ mod limit;
 mod listen;
 mod log;
 mod matcher;
+mod named;
+mod options;
+mod overrides;
 mod path;
+mod plan;
 mod policy;
+mod request;
 
 pub use calendar::{UnknownZone, ZoneCalendar};
+pub use client_ip::{
+    ClientIp, DEFAULT_IPV6_PREFIX, Forwarding, Hop, MAX_ADDRESS_BYTES, MAX_FORWARDED_ELEMENTS,
+    MAX_TRUSTED_PROXIES, Network, NetworkError, Walk, WalkEnd, parse_address,
+};
 pub use config::{
     Config, DEFAULT_STORE, FlagError, LimitFlags, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig,
     OnFull, StoreConfig,
 };
 pub use facts::{Facts, Source};
-pub use file::{ConfigError, ConfigErrors, MAX_DEPTH, MAX_ERRORS, MAX_FILE_BYTES, MAX_POLICIES, Severity};
+pub use few::Few;
+pub use file::{
+    ConfigError, ConfigErrors, MAX_DEPTH, MAX_ERRORS, MAX_FILE_BYTES, MAX_OVERRIDES, MAX_POLICIES, Severity,
+};
 pub use glob::{Glob, MAX_GLOB_BYTES, MAX_GLOB_STARS};
-pub use headers::{Headers, XRateLimit};
+pub use headers::{Dialect, Headers, Jitter, XRateLimit};
 pub use hints::{is_invisible, nearest, thousands};
 pub use index::Index;
 pub use key::{Alternative, KeyPart, KeySpec};
@@ -67,5 +83,10 @@ pub use listen::{
 };
 pub use log::{LogConfig, LogFormat, LogKeys, LogLevel, MAX_DENIED_PER_SECOND};
 pub use matcher::{MAX_MATCH_HEADERS, MAX_METHOD_BYTES, MAX_METHODS, Match, Misfit, Seen};
+pub use named::Which;
+pub use options::{Action, CostSpec, MissingKey, Mode, OnExcess, OnStoreError, Options};
+pub use overrides::{Act, Exception, ExceptionError, Numbers, Override, Overrides};
 pub use path::{AboveRoot, MAX_PATTERN_BYTES, MAX_PATTERN_SEGMENTS, NormalPath, PathPattern};
+pub use plan::{Applied, Does, Plan, PlanError, Policies};
 pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};
+pub use request::Request;

@@ -2,13 +2,15 @@
 
 use core::fmt;
 
-use ratekeeper_core::{Check, Key, MAX_KEY_BYTES, Name, NamedLimit};
+use ratekeeper_core::{MAX_KEY_BYTES, Name, NamedLimit};
 
 use crate::headers::Headers;
 use crate::hints;
-use crate::key::{self, KeySpec};
+use crate::key::KeySpec;
 use crate::limit::BuiltLimit;
 use crate::matcher::Match;
+use crate::options::Options;
+use crate::overrides::Overrides;
 
 /// A named set of limits that are decided together.
 #[derive(Clone, Debug)]
@@ -17,8 +19,11 @@ pub struct Policy {
     store: Name,
     key: Option<KeySpec>,
     limits: Vec<PolicyLimit>,
-    headers: Headers,
-    conditions: Option<Match>,
+    matches: Option<Match>,
+    options: Options,
+    overrides: Overrides,
+    /// The line of the file, from 1.
+    line: usize,
 }
 
 /// A limit of a policy.
@@ -44,18 +49,35 @@ pub struct Call<'a> {
 }
 
 impl Policy {
-    /// A policy with at least one limit. In a file a limit without a key of its own needs the policy's; where
-    /// neither is said, the caller's value is the key as it stands.
+    /// A policy with limits, or one whose options say an action instead. In a file a limit without a key of its
+    /// own needs the policy's; where neither is said, the caller's value is the key as it stands.
     pub(crate) fn new(name: Name, store: Name, key: Option<KeySpec>, limits: Vec<PolicyLimit>) -> Self {
-        Self { name, store, key, limits, headers: Headers::default(), conditions: None }
+        Self {
+            name,
+            store,
+            key,
+            limits,
+            matches: None,
+            options: Options::default(),
+            overrides: Overrides::default(),
+            line: 1,
+        }
     }
 
-    pub(crate) fn with_headers(self, headers: Headers) -> Self {
-        Self { headers, ..self }
+    pub(crate) fn with_match(self, matches: Option<Match>) -> Self {
+        Self { matches, ..self }
     }
 
-    pub(crate) fn with_match(self, conditions: Option<Match>) -> Self {
-        Self { conditions, ..self }
+    pub(crate) fn with_options(self, options: Options) -> Self {
+        Self { options, ..self }
+    }
+
+    pub(crate) fn with_overrides(self, overrides: Overrides) -> Self {
+        Self { overrides, ..self }
+    }
+
+    pub(crate) fn on_line(self, line: usize) -> Self {
+        Self { line, ..self }
     }
 
     /// The name, unique in its file.
@@ -76,7 +98,8 @@ impl Policy {
         self.key.as_ref()
     }
 
-    /// The limits in the order of the file: 1 to 16, at most one of them a queue.
+    /// The limits in the order of the file: 1 to 16, at most one of them a queue; none where there is an action
+    /// instead.
     #[must_use]
     pub fn limits(&self) -> &[PolicyLimit] {
         &self.limits
@@ -85,90 +108,39 @@ impl Policy {
     /// The header fields of answers: its own, else those of `defaults`.
     #[must_use]
     pub const fn headers(&self) -> Headers {
-        self.headers
+        self.options.headers
     }
 
-    /// Which requests it is about; None if the file does not say, which is all of them ([`Match::any`]).
+    /// Which requests it is about; None if it does not say: then it is about all.
     #[must_use]
     pub const fn matches(&self) -> Option<&Match> {
-        self.conditions.as_ref()
+        self.matches.as_ref()
     }
 
-    /// The questions of a request whose caller names this policy: one for each limit, in order.
-    ///
-    /// A limit counts by its entry in `keys` if there is one, else by the call's key; one with a key of its
-    /// own needs its entry. A `global` limit has one counter whatever the call says. Values of different
-    /// alternatives are different keys.
-    ///
-    /// # Errors
-    /// If a key that is needed is absent, empty or longer than [`MAX_KEY_BYTES`] (bytes as given), or `keys`
-    /// names a limit that the policy has not. Nobody is unlimited for want of a key.
-    pub fn checks<'a>(&'a self, call: &Call<'a>) -> Result<Vec<Check<'a>>, CallError> {
-        self.check_names(call)?;
-        self.limits.iter().map(|limit| self.check(limit, call)).collect()
+    /// What it says beside its limits.
+    #[must_use]
+    pub const fn options(&self) -> &Options {
+        &self.options
     }
 
-    /// The limits that a reset by this call forgets: those that count by the policy's key, and those with a
-    /// key of their own that `keys` names. A limit whose own key is `[global]` is never among them, so that
-    /// no caller's reset clears what everybody shares.
-    ///
-    /// # Errors
-    /// As for [`Policy::checks`], but a limit with a key of its own needs no entry in `keys`.
-    pub fn reset_checks<'a>(&'a self, call: &Call<'a>) -> Result<Vec<Check<'a>>, CallError> {
-        self.check_names(call)?;
-        let meant = |limit: &&PolicyLimit| match &limit.key {
-            None => true,
-            Some(own) => !own.is_global() && entry(call, limit).is_some(),
-        };
-        self.limits.iter().filter(meant).map(|limit| self.check(limit, call)).collect()
+    /// What is different for some keys.
+    #[must_use]
+    pub const fn overrides(&self) -> &Overrides {
+        &self.overrides
     }
 
-    /// The limits that a look by this call sees: those that count by the policy's key, those with a key of their own
-    /// that `keys` names, and those that everybody shares.
-    ///
-    /// # Errors
-    /// As for [`Policy::reset_checks`].
-    pub fn seen_checks<'a>(&'a self, call: &Call<'a>) -> Result<Vec<Check<'a>>, CallError> {
-        self.check_names(call)?;
-        let seen = |limit: &&PolicyLimit| match &limit.key {
-            None => true,
-            Some(own) => own.is_global() || entry(call, limit).is_some(),
-        };
-        self.limits.iter().filter(seen).map(|limit| self.check(limit, call)).collect()
+    /// The line of the file that it begins on, from 1.
+    #[must_use]
+    pub const fn line(&self) -> usize {
+        self.line
     }
 
-    fn check_names(&self, call: &Call<'_>) -> Result<(), CallError> {
+    pub(crate) fn check_names(&self, call: &Call<'_>) -> Result<(), CallError> {
         let unknown =
             call.keys.iter().find(|(name, _)| self.limits.iter().all(|limit| limit.name() != *name));
         let Some((name, _)) = unknown else { return Ok(()) };
         let names = self.limits.iter().map(PolicyLimit::name);
         Err(CallError::UnknownLimit { name: (*name).into(), hint: hints::did_you_mean(name, names) })
-    }
-
-    fn check<'a>(&'a self, limit: &'a PolicyLimit, call: &Call<'a>) -> Result<Check<'a>, CallError> {
-        Ok(Check { limit: &limit.named, key: self.key_of(limit, call)?, cost: call.cost })
-    }
-
-    fn key_of<'a>(&'a self, limit: &'a PolicyLimit, call: &Call<'a>) -> Result<Key<'a>, CallError> {
-        let spec = limit.key.as_ref().or(self.key.as_ref());
-        if spec.is_some_and(KeySpec::is_global) {
-            return Ok(key::global());
-        }
-        let of_limit = || KeyField::Keys(limit.named.name().clone());
-        let (field, value) = match (entry(call, limit), call.key) {
-            (Some(value), _) => (of_limit(), value),
-            (None, _) if limit.key.is_some() => return Err(CallError::Absent(of_limit())),
-            (None, Some(value)) => (KeyField::Key, value),
-            (None, None) => return Err(CallError::Absent(KeyField::Key)),
-        };
-        if value.len() > MAX_KEY_BYTES {
-            return Err(CallError::TooLong(field));
-        }
-        let key = match spec {
-            Some(spec) => spec.key(value),
-            None => (!value.is_empty()).then(|| key::unnamed(value)),
-        };
-        key.ok_or(CallError::Empty(field))
     }
 }
 
@@ -184,12 +156,16 @@ impl PolicyLimit {
         }
     }
 
-    fn name(&self) -> &str {
+    pub(crate) fn draining(self) -> Self {
+        Self { named: self.named.draining(), ..self }
+    }
+
+    pub(crate) fn name(&self) -> &str {
         self.named.name().as_str()
     }
 }
 
-fn entry<'a>(call: &Call<'a>, limit: &PolicyLimit) -> Option<&'a str> {
+pub(crate) fn entry<'a>(call: &Call<'a>, limit: &PolicyLimit) -> Option<&'a str> {
     call.keys.iter().find(|(name, _)| *name == limit.name()).map(|(_, value)| *value)
 }
 
@@ -203,6 +179,8 @@ pub enum CallError {
     Empty(KeyField),
     /// A key is longer than [`MAX_KEY_BYTES`].
     TooLong(KeyField),
+    /// A key has several parts, and not so many values are given.
+    Parts(KeyField, usize),
     /// `keys` names a limit that the policy has not.
     UnknownLimit {
         /// The name as given.
@@ -226,7 +204,9 @@ impl CallError {
     #[must_use]
     pub fn field(&self) -> String {
         match self {
-            Self::Absent(field) | Self::Empty(field) | Self::TooLong(field) => field.to_string(),
+            Self::Absent(field) | Self::Empty(field) | Self::TooLong(field) | Self::Parts(field, _) => {
+                field.to_string()
+            }
             // RFC 6901: a name that no limit can have may contain anything.
             Self::UnknownLimit { name, .. } => {
                 format!("keys/{}", name.replace('~', "~0").replace('/', "~1"))
@@ -254,6 +234,9 @@ impl fmt::Display for CallError {
             Self::Empty(KeyField::Key) => f.write_str("`key` is empty"),
             Self::Empty(KeyField::Keys(limit)) => write!(f, "the key of limit `{limit}` is empty"),
             Self::TooLong(_) => write!(f, "a key is at most {MAX_KEY_BYTES} bytes"),
+            Self::Parts(_, parts) => {
+                write!(f, "this key has {parts} parts: give their values in order, joined by commas")
+            }
             Self::UnknownLimit { name, hint } => {
                 write!(f, "the policy has no limit `{}`: {hint}", hints::shown(name))
             }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ratekeeper::Reservation;
 use ratekeeper_core::{Micros, Name};
 
 use crate::digits::{hex, hex_digit};
+use crate::live::Taken;
 use crate::telemetry::secret::Secret;
 
 /// How long a reservation can be settled: longer than the answer of a language model or an upload takes. What
@@ -41,16 +41,16 @@ struct Inner {
 }
 
 struct Open {
-    policy: Name,
+    policy: Option<Name>,
     held: u64,
-    reservation: Reservation,
+    taken: Taken,
 }
 
 /// How a reservation ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ending {
-    /// The policy that decided. A reload since may have taken it away.
-    pub(crate) policy: Name,
+    /// The policy that decided, if one did. A reload since may have taken it away.
+    pub(crate) policy: Option<Name>,
     /// What was held.
     pub(crate) held: u64,
     /// What it came to; 0 if it was given back.
@@ -98,7 +98,7 @@ impl Holds {
 
     /// Keeps what was held under a new id. Requests that were promised room at the same time may make it a few
     /// more than [`MAX_HOLDS`].
-    pub(crate) fn keep(&self, policy: Name, held: u64, reservation: Reservation, now: Micros) -> Id {
+    pub(crate) fn keep(&self, policy: Option<Name>, held: u64, taken: Taken, now: Micros) -> Id {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let digest = self.secret.digest(&[&b"hold"[..], &number.to_be_bytes()[..]]);
         let mut id = Id::default();
@@ -106,7 +106,7 @@ impl Holds {
         id.copy_from_slice(&digest[..length]);
         let mut inner = self.lock();
         let until = now.get().saturating_add(u64::try_from(HOLD_TTL.as_micros()).unwrap_or(u64::MAX));
-        inner.open.insert(id, Open { policy, held, reservation });
+        inner.open.insert(id, Open { policy, held, taken });
         inner.expiring.push_back((Micros::new(until), id));
         inner.forget_ended();
         id
@@ -127,10 +127,10 @@ impl Holds {
                 Err(NotEnded::Otherwise(ending.cost))
             };
         }
-        let Some(Open { policy, held, reservation }) = inner.open.remove(&id) else {
+        let Some(Open { policy, held, taken }) = inner.open.remove(&id) else {
             return Err(NotEnded::Unknown);
         };
-        let ending = Ending { policy, held, cost, charged: reservation.settle(cost).charged() };
+        let ending = Ending { policy, held, cost, charged: taken.settle(cost) };
         if inner.endings.len() == MAX_ENDINGS
             && let Some(oldest) = inner.endings.pop_front()
         {
@@ -156,7 +156,7 @@ impl Inner {
         {
             if let Some(open) = self.open.remove(id) {
                 // Whoever held it may well have used it: the units come back with time, as if it had been kept.
-                drop(open.reservation.keep());
+                open.taken.keep();
             }
             self.expiring.pop_front();
         }

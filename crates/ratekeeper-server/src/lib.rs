@@ -8,6 +8,7 @@
 use std::process::ExitCode;
 
 mod app;
+mod asking;
 mod banner;
 mod cli;
 mod client;

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::asking::{Asking, Outcome, Place, Stores};
 use ratekeeper::{BuildError, MemoryStore, OnFull, Question, Reservation};
 use ratekeeper_core::{Ask, Check, Decision, ManualClock, Micros, Name, StoreError};
-use ratekeeper_policy::{Config, LogConfig, LogFormat, LogKeys, LogLevel, Policy, StoreConfig};
+use ratekeeper_policy::{
+    Act, Action, Applied, Config, Does, Few, LogConfig, LogFormat, LogKeys, LogLevel, Mode, Override, Policy,
+    PolicyLimit, StoreConfig,
+};
 use ratekeeper_sim::hints::nearest;
 
 use crate::app::Time;
+use crate::seeded::Chance;
 use crate::telemetry::Protocol;
 use crate::telemetry::log::{Decided, Format, Keys, Level, Log, LogSettings, PolicyLog, Request};
 use crate::telemetry::metrics::Metrics;
@@ -28,6 +33,7 @@ pub(crate) struct Live {
     served: Vec<Served>,
     metrics: Metrics,
     log: Log,
+    chance: Chance,
     time: Time,
     since: Micros,
 }
@@ -37,15 +43,49 @@ struct Served {
     /// Which store decides it.
     store: usize,
     texts: Texts,
+    /// The same for each override that changes limits.
+    overrides: Vec<Option<Texts>>,
     log: Arc<PolicyLog>,
 }
 
-/// A question about a policy, all its keys known.
-pub(crate) struct Asked<'a> {
-    /// Which policy of the configuration.
-    pub(crate) policy: usize,
-    pub(crate) checks: &'a [Check<'a>],
-    pub(crate) ask: Ask,
+/// What was taken for a request, to be settled.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// By the limits that are enforced.
+    pub(crate) enforced: Option<Reservation>,
+    /// By each policy that only shows itself.
+    pub(crate) shadows: Vec<Reservation>,
+}
+
+impl Taken {
+    /// Ends it at `cost`; what is charged for it now by the limits that are enforced.
+    pub(crate) fn settle(self, cost: u64) -> u64 {
+        for shadow in self.shadows {
+            let _ = shadow.settle(cost);
+        }
+        self.enforced.map_or(0, |taken| taken.settle(cost).charged())
+    }
+
+    /// Ends it as it is.
+    pub(crate) fn keep(self) {
+        for taken in self.shadows.into_iter().chain(self.enforced) {
+            drop(taken.keep());
+        }
+    }
+}
+
+/// What is known of the request that is limited, for the log.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen<'a> {
+    pub(crate) method: Option<&'a str>,
+    /// Without the query: that is where secrets are.
+    pub(crate) path: Option<&'a str>,
+}
+
+impl<'a> Seen<'a> {
+    const fn request(&self) -> Request<'a> {
+        Request { protocol: Protocol::Http, method: self.method, path: self.path, trace_id: None }
+    }
 }
 
 impl Live {
@@ -72,11 +112,20 @@ impl Live {
         let served = |policy: &Policy| {
             // The configuration is refused if a policy names a store that it does not have.
             let store = stores.iter().position(|(name, _)| name == policy.store()).unwrap_or(0);
-            Served { store, texts: Texts::new(policy), log: policy_log(policy) }
+            let of_override = |item: &Override| match item.act() {
+                Act::Limits(limits) => Some(Texts::new(policy, limits)),
+                Act::Action(_) => None,
+            };
+            Served {
+                store,
+                texts: Texts::new(policy, policy.limits()),
+                overrides: policy.overrides().as_slice().iter().map(of_override).collect(),
+                log: policy_log(policy),
+            }
         };
         let served = config.policies.iter().map(served).collect();
         let (log, since) = (log.with(log_settings(config.log)), time.now());
-        Self { config, stores, served, metrics, log, time, since }
+        Self { config, stores, served, metrics, log, chance: Chance::new(), time, since }
     }
 
     /// Lets the stores meet every limit, so that the memory they need is reserved now and not at some request.
@@ -85,15 +134,32 @@ impl Live {
     /// If a store cannot hold the limits of a policy.
     pub(crate) fn prepare(&self) -> Result<(), String> {
         for (index, policy) in self.config.policies.iter().enumerate() {
-            // A look of cost 0 leaves nothing behind.
-            let limits = policy.limits().iter();
-            let checks: Vec<Check<'_>> =
-                limits.map(|limit| Check { limit: &limit.named, key: "".into(), cost: 0 }).collect();
-            if let Err(wrong) = self.store_of(index).decide_now(&checks, Ask::Peek) {
-                return Err(format!("cannot hold the limits of policy `{}`: {wrong}", policy.name()));
+            let overridden = policy.overrides().as_slice().iter().filter_map(|item| match item.act() {
+                Act::Limits(limits) => Some(limits.as_slice()),
+                Act::Action(_) => None,
+            });
+            for limits in core::iter::once(policy.limits()).chain(overridden) {
+                self.hold(index, limits).map_err(|wrong| {
+                    format!("cannot hold the limits of policy `{}`: {wrong}", policy.name())
+                })?;
             }
         }
         Ok(())
+    }
+
+    /// Lets the store of policy number `policy` meet limits, so that it can tell them apart.
+    ///
+    /// # Errors
+    /// If it has met too many.
+    pub(crate) fn hold(&self, policy: usize, limits: &[PolicyLimit]) -> Result<(), StoreError> {
+        // A look of cost 0 leaves nothing behind.
+        let check = |limit| Check { limit, key: "".into(), cost: 0 };
+        let checks: Vec<Check<'_>> = limits.iter().map(|limit| check(&limit.named)).collect();
+        if checks.is_empty() {
+            Ok(())
+        } else {
+            self.store_of(policy).decide_now(&checks, Ask::Peek).map(drop)
+        }
     }
 
     /// The configuration.
@@ -111,9 +177,16 @@ impl Live {
         &self.stores
     }
 
-    /// What is constant in the answers of policy number `policy`.
-    pub(crate) fn texts(&self, policy: usize) -> &Texts {
-        &self.served[policy].texts
+    /// What is constant in the answers of a policy.
+    pub(crate) fn texts(&self, applied: &Applied<'_>) -> &Texts {
+        let served = &self.served[applied.policy];
+        let of_override = applied.by_override.and_then(|place| served.overrides.get(place)?.as_ref());
+        of_override.unwrap_or(&served.texts)
+    }
+
+    /// The number of the store that decides policy number `policy`.
+    pub(crate) fn store_number(&self, policy: usize) -> usize {
+        self.served[policy].store
     }
 
     /// The store that decides policy number `policy`.
@@ -126,43 +199,120 @@ impl Live {
         self.time.now()
     }
 
-    /// Decides questions in their order, each all or nothing; those that follow one another in one store
-    /// together, so that their waits for memory overlap.
-    pub(crate) fn decide_batch(&self, asked: &[Asked<'_>]) -> Vec<Result<Decision, StoreError>> {
-        let store_of = |asked: &Asked<'_>| self.served[asked.policy].store;
-        let mut decisions = Vec::with_capacity(asked.len());
-        for run in asked.chunk_by(|a, b| store_of(a) == store_of(b)) {
-            let store = store_of(&run[0]);
-            let questions: Vec<Question<'_>> =
-                run.iter().map(|asked| Question { checks: asked.checks, ask: asked.ask }).collect();
-            decisions.extend(self.timed(store, |store| store.decide_batch(&questions)));
+    /// Decides requests in their order, each all or nothing; those that follow one another in one store together, so
+    /// that their waits for memory overlap.
+    pub(crate) fn decide_batch(&self, asked: &[(&Asking<'_>, Ask)]) -> Vec<Result<Outcome, StoreError>> {
+        let mut outcomes = Vec::with_capacity(asked.len());
+        for run in asked.chunk_by(|(a, _), (b, _)| a.stores == b.stores) {
+            match run {
+                [(first, _), _, ..] if let Stores::One(store) = first.stores => {
+                    let questions: Vec<Question<'_>> = run
+                        .iter()
+                        .map(|(asking, ask)| Question { checks: asking.checks(), ask: *ask })
+                        .collect();
+                    let decisions = self.timed(store, |store| store.decide_batch(&questions));
+                    for ((asking, ask), decision) in run.iter().zip(decisions) {
+                        outcomes.push(decision.and_then(|decision| self.shown(asking, Some(decision), *ask)));
+                    }
+                }
+                run => outcomes.extend(run.iter().map(|(asking, ask)| self.decide(asking, *ask))),
+            }
         }
-        decisions
+        outcomes
     }
 
-    /// Decides one question about policy number `policy`.
+    /// Decides one request.
     ///
     /// # Errors
-    /// Those of the store.
-    pub(crate) fn decide(
+    /// Those of the stores.
+    pub(crate) fn decide(&self, asking: &Asking<'_>, ask: Ask) -> Result<Outcome, StoreError> {
+        let decision = match asking.stores {
+            Stores::None => None,
+            Stores::One(store) => Some(self.timed(store, |store| store.decide_now(asking.checks(), ask))?),
+            Stores::Several => Some(MemoryStore::decide_across(&self.across(asking), ask)?),
+        };
+        self.shown(asking, decision, ask)
+    }
+
+    /// Takes what a request asks for in a way that can be settled: the enforced limits together, and what those take
+    /// that only show themselves.
+    ///
+    /// # Errors
+    /// If a store cannot answer.
+    pub(crate) fn reserve(&self, asking: &Asking<'_>) -> Result<(Outcome, Taken), StoreError> {
+        let mut taken = Taken::default();
+        let decided = match asking.stores {
+            Stores::None => None,
+            Stores::One(store) => Some(self.timed(store, |store| store.reserve_now(asking.checks()))?),
+            Stores::Several => Some(MemoryStore::reserve_across(&self.across(asking))?),
+        };
+        let decision = decided.map(|(decision, reservation)| {
+            taken.enforced = reservation;
+            decision
+        });
+        let mut outcome =
+            Outcome { decision, is_blocked: asking.blocked().is_some(), shadow_denied: Vec::new() };
+        if outcome.allowed() {
+            for applied in asking.shadows() {
+                let shadows = &mut taken.shadows;
+                self.show(applied, &mut outcome, Ask::Acquire, |store, checks| {
+                    let (decision, reservation) = store.reserve_now(checks)?;
+                    shadows.extend(reservation);
+                    Ok(decision)
+                })?;
+            }
+        }
+        Ok((outcome, taken))
+    }
+
+    /// The limits of a request with the stores that they lie in.
+    fn across<'s>(&'s self, asking: &Asking<'s>) -> Vec<(&'s MemoryStore, Check<'s>)> {
+        let store =
+            |place: &Place| asking.applied().get(place.applied).map(|applied| self.store_of(applied.policy));
+        let parts = asking.places().iter().zip(asking.checks());
+        parts.filter_map(|(place, check)| Some((store(place)?, *check))).collect()
+    }
+
+    /// Asks those that only show themselves, if the request passes: each alone, as if it alone were enforced.
+    fn shown(
         &self,
-        policy: usize,
-        checks: &[Check<'_>],
+        asking: &Asking<'_>,
+        decision: Option<Decision>,
         ask: Ask,
-    ) -> Result<Decision, StoreError> {
-        self.timed(self.served[policy].store, |store| store.decide_now(checks, ask))
+    ) -> Result<Outcome, StoreError> {
+        let mut outcome =
+            Outcome { decision, is_blocked: asking.blocked().is_some(), shadow_denied: Vec::new() };
+        if outcome.allowed() {
+            for applied in asking.shadows() {
+                self.show(applied, &mut outcome, ask, |store, checks| store.decide_now(checks, ask))?;
+            }
+        }
+        Ok(outcome)
     }
 
-    /// Takes what policy number `policy` is asked for in a way that can be settled.
-    ///
-    /// # Errors
-    /// If the store cannot answer.
-    pub(crate) fn reserve(
+    fn show(
         &self,
-        policy: usize,
-        checks: &[Check<'_>],
-    ) -> Result<(Decision, Option<Reservation>), StoreError> {
-        self.timed(self.served[policy].store, |store| store.reserve_now(checks))
+        applied: &Applied<'_>,
+        outcome: &mut Outcome,
+        why: Ask,
+        ask: impl FnOnce(&MemoryStore, &[Check<'_>]) -> Result<Decision, StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some(policy) = self.config.policies.get(applied.policy) else { return Ok(()) };
+        match applied.does {
+            Does::Action(Action::Bypass) => {}
+            Does::Action(Action::Block) => outcome.shadow_denied.push(policy.name().to_string()),
+            Does::Limits(_) => {
+                let checks: Few<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
+                let decision = self.timed(self.store_number(applied.policy), |store| ask(store, &checks))?;
+                if why == Ask::Acquire {
+                    self.note_shadow(applied, &checks, &decision);
+                }
+                let refusing = checks.iter().zip(decision.limits()).filter(|(_, verdict)| !verdict.allowed());
+                let name = |(check, _): (&Check<'_>, _)| format!("{}.{}", policy.name(), check.limit.name());
+                outcome.shadow_denied.extend(refusing.map(name));
+            }
+        }
+        Ok(())
     }
 
     /// Asks store number `store`, and notes how long it took.
@@ -180,14 +330,74 @@ impl Live {
         nearest(name, names.map(|policy| policy.name().as_str()))
     }
 
-    /// Counts a decision that took units or was refused them, and tells of refusals. Looks are no decisions.
-    pub(crate) fn note(&self, policy: usize, checks: &[Check<'_>], decision: &Decision) {
-        if let Some(metrics) = self.metrics.policy(policy) {
-            metrics.decided(decision);
+    /// Counts what became of a request that asked for units, and tells of refusals. Looks are no decisions.
+    pub(crate) fn note(&self, asking: &Asking<'_>, outcome: &Outcome, seen: &Seen<'_>) {
+        let Some(decision) = &outcome.decision else {
+            for applied in asking.applied().iter().filter(|applied| applied.mode == Mode::Enforce) {
+                self.note_action(applied, seen);
+            }
+            return;
+        };
+        let mut parts = asking.by_policy();
+        if let (Some((applied, _)), None) = (parts.next(), parts.next()) {
+            // Most requests meet one policy, which has the whole decision for itself.
+            self.note_decision(applied, asking.checks(), decision, seen);
+        } else {
+            for (applied, range) in asking.by_policy() {
+                let verdicts = decision.limits().get(range.clone()).unwrap_or_default();
+                let own = Decision::of(verdicts.to_vec());
+                // Of a refused request only those count it that refuse it: the others took nothing.
+                if own.allowed == decision.allowed {
+                    self.note_decision(applied, asking.checks().get(range).unwrap_or_default(), &own, seen);
+                }
+            }
+        }
+        for applied in asking.applied() {
+            if applied.mode == Mode::Enforce && decision.allowed {
+                self.note_action(applied, seen);
+            }
+        }
+    }
+
+    fn note_decision(
+        &self,
+        applied: &Applied<'_>,
+        checks: &[Check<'_>],
+        decision: &Decision,
+        seen: &Seen<'_>,
+    ) {
+        let binding = applied.checks().nth(decision.binding).map(|(place, _)| place);
+        if let Some(metrics) = self.metrics.policy(applied.policy) {
+            metrics.decided(decision, binding);
+        }
+        let decided = Decided { checks, decision, mode: Mode::Enforce.name(), request: seen.request() };
+        if let Some(served) = self.served.get(applied.policy) {
+            self.log.decided(&served.log, &decided);
+        }
+    }
+
+    /// Counts what a policy in shadow mode would have done.
+    fn note_shadow(&self, applied: &Applied<'_>, checks: &[Check<'_>], decision: &Decision) {
+        let binding = applied.checks().nth(decision.binding).map(|(place, _)| place);
+        if let Some(metrics) = self.metrics.policy(applied.policy) {
+            metrics.shown(decision, binding);
         }
         let request = Request { protocol: Protocol::Http, method: None, path: None, trace_id: None };
-        let decided = Decided { checks, decision, mode: "enforce", request };
-        self.log.decided(&self.served[policy].log, &decided);
+        let decided = Decided { checks, decision, mode: Mode::Shadow.name(), request };
+        if let Some(served) = self.served.get(applied.policy) {
+            self.log.shown(&served.log, &decided);
+        }
+    }
+
+    /// Counts what a policy does without asking any limit.
+    fn note_action(&self, applied: &Applied<'_>, seen: &Seen<'_>) {
+        let Does::Action(action) = applied.does else { return };
+        if let Some(metrics) = self.metrics.policy(applied.policy) {
+            metrics.acted(action);
+        }
+        if let (Action::Block, Some(served)) = (action, self.served.get(applied.policy)) {
+            self.log.blocked(&served.log, applied.key().as_ref(), seen.request());
+        }
     }
 
     /// What the stores count, for the page of metrics.
@@ -208,6 +418,11 @@ impl Live {
     /// What is counted.
     pub(crate) const fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// What spreads answers that would bring everybody back together.
+    pub(crate) const fn chance(&self) -> &Chance {
+        &self.chance
     }
 
     /// What is told.

@@ -74,7 +74,14 @@ impl<'a> Report<'a> {
         hint: Option<&'a str>,
     ) -> Self {
         let mistake = Mistake { file, line: 1, column: 1, severity: "error", code, message, hint };
-        Self { file, policies: None, limits: None, errors: vec![mistake], warnings: Vec::new(), explain_limits: None }
+        Self {
+            file,
+            policies: None,
+            limits: None,
+            errors: vec![mistake],
+            warnings: Vec::new(),
+            explain_limits: None,
+        }
     }
 
     /// Warnings become errors.

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
 use ratekeeper_core::{Ask, Check, Decision, ManualClock, Micros, Name, Store, StoreError, Token};
-use ratekeeper_policy::{Call, CallError, Config, Policy};
+use ratekeeper_policy::{Applied, Call, CallError, Config, Does, Policy, Which};
 
 use crate::hints::{file_has, nearest, quoted};
 use crate::json::{Flaw, Places};
@@ -98,7 +98,7 @@ impl<'c, S: Store> Simulation<'c, S> {
         stores: &'c [(Name, S)],
         clock: ManualClock,
     ) -> Self {
-        let only = match config.policies.as_slice() {
+        let only = match &config.policies[..] {
             [only] => Some(only),
             _ => None,
         };
@@ -154,10 +154,16 @@ impl<'c, S: Store> Simulation<'c, S> {
         };
         let keys = borrowed(&step.keys);
         let call = Call { key: step.key.as_deref(), keys: &keys, cost: step.cost };
-        let checks = match policy.checks(&call) {
-            Ok(checks) => checks,
+        if policy.limits().is_empty() {
+            let message =
+                format!("policy `{}` has an action and no limits: there is nothing to decide", policy.name());
+            return Ok(Err(vec![step.places.flaw("policy", message, None)]));
+        }
+        let asked = match limits_asked(policy, &call, Which::All) {
+            Ok(asked) => asked,
             Err(wrong) => return Ok(Err(vec![call_flaw(&step.places, &wrong)])),
         };
+        let checks = checks(&asked);
         let store = self.store_of(policy);
         let mut past = Past::NoAcquire;
         let decision = match step.op {
@@ -168,11 +174,11 @@ impl<'c, S: Store> Simulation<'c, S> {
             }
             Op::Peek => store.decide(&checks, Ask::Peek).await?,
             Op::Reset => {
-                let forgotten = match policy.reset_checks(&call) {
+                let forgotten = match limits_asked(policy, &call, Which::Reset) {
                     Ok(forgotten) => forgotten,
                     Err(wrong) => return Ok(Err(vec![call_flaw(&step.places, &wrong)])),
                 };
-                store.reset(&forgotten).await?;
+                store.reset(&self::checks(&forgotten)).await?;
                 look(store, &checks).await?
             }
             Op::Credit | Op::Refund(_) => {
@@ -205,10 +211,11 @@ impl<'c, S: Store> Simulation<'c, S> {
         let keys: Vec<(&str, &str)> = caller.keys.iter().map(|(name, key)| (&**name, &**key)).collect();
         let cost = taken.map_or(0, |(cost, _)| cost);
         let call = Call { key: caller.key.as_deref(), keys: &keys, cost };
-        let checks = match policy.checks(&call) {
-            Ok(checks) => checks,
+        let asked = match limits_asked(policy, &call, Which::All) {
+            Ok(asked) => asked,
             Err(wrong) => return Ok(Err(vec![call_flaw(&step.places, &wrong)])),
         };
+        let checks = checks(&asked);
         let store = self.store_of(policy);
         if let Some((_, first)) = taken {
             let admitted: Vec<(Check<'_>, Token)> =
@@ -302,6 +309,17 @@ fn print(output: &mut impl Write, at: Micros, checks: &[Check<'_>], decision: &D
 
 fn borrowed<'s>(keys: &'s [(Cow<'_, str>, Cow<'_, str>)]) -> Vec<(&'s str, &'s str)> {
     keys.iter().map(|(name, key)| (name.as_ref(), key.as_ref())).collect()
+}
+
+/// What a call asks of a policy's own limits: modes, actions and overrides are not looked at.
+fn limits_asked<'a>(policy: &'a Policy, call: &Call<'a>, which: Which) -> Result<Applied<'a>, CallError> {
+    let mut applied = policy.named(call, which)?;
+    applied.does = Does::Limits(policy.limits());
+    Ok(applied)
+}
+
+fn checks<'a>(asked: &'a Applied<'_>) -> Vec<Check<'a>> {
+    asked.checks().map(|(_, check)| check).collect()
 }
 
 /// What is wrong with a call, at its place in the object it came from.

@@ -190,6 +190,73 @@ impl<'a> Object<'a> {
         keys
     }
 
+    /// Takes an object whose members `read` takes; `None` if it is not there, or is none. What is wrong in it is
+    /// told with the rest.
+    pub fn object<T>(
+        &mut self,
+        name: &'static str,
+        example: &str,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        let value = self.take(name)?;
+        let mut inner = match Self::parse(value.as_bytes()) {
+            Ok(inner) => inner,
+            Err(wrong) => {
+                let message = if value.starts_with('{') {
+                    format!("`{name}`: {}", wrong.message)
+                } else {
+                    format!("`{name}` is an object, not {}", quoted(value))
+                };
+                self.flaw(pointer(name), value, message, Some(format!("for example {example}")));
+                return None;
+            }
+        };
+        let read = read(&mut inner);
+        if let Err(flaws) = inner.finish() {
+            let within = offset(self.taken.text, value);
+            self.flaws.extend(flaws.into_iter().map(|flaw| Flaw {
+                pointer: format!("{}{}", pointer(name), flaw.pointer),
+                at: within + flaw.at,
+                ..flaw
+            }));
+        }
+        Some(read)
+    }
+
+    /// Takes an object of header fields: name → a text, or a list of texts for several lines. At most
+    /// [`MAX_MEMBERS`] lines in all.
+    pub fn lines(&mut self, name: &'static str) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
+        let Some(value) = self.take(name) else { return Vec::new() };
+        let Ok(Members(members)) = serde_json::from_str::<Members<'a>>(value) else {
+            let message = format!("`{name}` is an object of at most {MAX_MEMBERS} names and values");
+            self.flaw(pointer(name), value, message, Some(r#"for example {"x-api-key":"k1"}"#.to_owned()));
+            return Vec::new();
+        };
+        let mut lines = Vec::new();
+        for member in members {
+            let values = if member.value.starts_with('[') {
+                serde_json::from_str::<Vec<&'a RawValue>>(member.value)
+                    .map(|values| values.into_iter().map(RawValue::get).collect())
+                    .unwrap_or_default()
+            } else {
+                vec![member.value]
+            };
+            for value in values {
+                let label = || format!("{name}.{}", member.name);
+                let place = || format!("{}{}", pointer(name), pointer(&member.name));
+                if let Some(line) = self.as_text(place, label, value) {
+                    lines.push((member.name.clone(), line));
+                }
+            }
+        }
+        if lines.len() > MAX_MEMBERS {
+            let message = format!("`{name}` has at most {MAX_MEMBERS} lines, not {}", lines.len());
+            self.flaw(pointer(name), &value[..1], message, None);
+            lines.truncate(MAX_MEMBERS);
+        }
+        lines
+    }
+
     /// Takes a list of at most `max` values, unread: the text of each.
     pub fn items(&mut self, name: &'static str, max: usize) -> Vec<&'a str> {
         let Some(value) = self.take(name) else { return Vec::new() };

@@ -4,7 +4,7 @@
 use ratekeeper_core::Name;
 
 use super::Content;
-use super::errors::Errors;
+use super::errors::{ConfigErrors, Errors};
 use super::fields::{self, Place, Status};
 use super::json;
 use super::policies;
@@ -18,6 +18,7 @@ use crate::config::{
 use crate::fault::{Fault, code};
 use crate::hints::{did_you_mean, nearest, shown, thousands};
 use crate::limit::parse_number;
+use crate::plan::Policies;
 
 /// The configuration that a tree holds; None, with the reasons reported, if it holds none.
 pub(super) fn decode(
@@ -38,14 +39,15 @@ pub(super) fn decode(
     let policies = policies::policies(&mut decoder, &top, &stores, &defaults, ipv6_prefix);
     let policies_json = top.get("policies").map_or_else(|| "[]".to_owned(), |entry| json::of(&entry.value));
     let Stores::Known(stores) = stores else { return None };
+    let client_ip = client_ip?;
     Some(Content {
         listen: listen?,
         log: log?,
-        client_ip: client_ip?,
+        policies: Policies::new(policies, client_ip.clone()),
+        client_ip,
         stores,
-        policies,
         policies_json,
-        warnings: Vec::new(),
+        warnings: ConfigErrors::none(),
     })
 }
 

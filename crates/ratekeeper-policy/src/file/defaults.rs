@@ -8,6 +8,7 @@ use super::tree::{Node, Value};
 use crate::fault::{Fault, code};
 use crate::headers::{Headers, XRateLimit};
 use crate::hints::{did_you_mean, shown};
+use crate::options::OnStoreError;
 
 const RATELIMIT: &str = "ratelimit";
 const RETRY_AFTER: &str = "retry-after";
@@ -23,6 +24,7 @@ pub(super) struct Defaults {
     /// A store may be meant, but it cannot be said which; that has been reported.
     pub(super) store_unclear: bool,
     pub(super) headers: Headers,
+    pub(super) on_store_error: OnStoreError,
 }
 
 impl Decoder<'_, '_> {
@@ -33,11 +35,13 @@ impl Decoder<'_, '_> {
             return unclear(true);
         };
         let store = self.store(&defaults, stores);
-        let headers = defaults.get("headers").and_then(|entry| self.headers(&entry.value));
+        let headers = self.header_options(&defaults, &Headers::default());
+        let on_store_error = self.on_store_error(&defaults).flatten();
         Defaults {
             store_unclear: store.is_none() && !defaults.lacks("store"),
             store,
             headers: headers.unwrap_or_default(),
+            on_store_error: on_store_error.unwrap_or_default(),
         }
     }
 
@@ -61,7 +65,12 @@ impl Decoder<'_, '_> {
             (_, true) => XRateLimit::Delta,
             _ => XRateLimit::Off,
         };
-        good.then(|| Headers { ratelimit: has(RATELIMIT), retry_after: has(RETRY_AFTER), x_ratelimit })
+        good.then(|| Headers {
+            ratelimit: has(RATELIMIT),
+            retry_after: has(RETRY_AFTER),
+            x_ratelimit,
+            ..Headers::default()
+        })
     }
 
     /// The name of a field that can stand beside those before it.

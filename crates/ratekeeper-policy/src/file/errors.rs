@@ -81,6 +81,12 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 impl ConfigErrors {
+    /// No mistake at all.
+    pub(crate) fn none() -> Self {
+        let (file, items) = (String::new(), Vec::new());
+        Self { file, items, policies: None, limits: None, text: None, more: false }
+    }
+
     /// A mistake of the file as a whole, whose text is not shown.
     pub(super) fn whole_file(file: &str, fault: Fault) -> Self {
         let mut errors = Errors::new(file, "");
@@ -151,10 +157,10 @@ impl<'t> Errors<'t> {
         }
     }
 
-    /// The warnings in the order of their places.
-    pub(super) fn warnings(mut self) -> Vec<ConfigError> {
-        self.warnings.sort_by_key(|item| item.span.start);
-        self.warnings
+    /// The warnings in the order of their places, with the text that these are in.
+    pub(super) fn warnings(mut self) -> ConfigErrors {
+        self.items = core::mem::take(&mut self.warnings);
+        self.finish()
     }
 
     /// Keeps these bytes from being shown with a mistake of the same line.

@@ -43,12 +43,9 @@ const fn later(name: &'static str, remedy: &'static str) -> Field {
 }
 
 const LEAVE_OUT: &str = "leave it out for now";
-const BY_CALLER: &str = "policies are named by the caller for now";
 const ONLY_HTTP: &str = "only `http` and `admin` are served for now";
 const ONLY_MEMORY: &str = "only `memory` stores for now";
-const STORE_ERRORS: &str = "a memory store does not fail: leave it out for now";
 const NO_DESCRIPTORS: &str = "descriptors of Envoy are not served in this version";
-const ENFORCED: &str = "every policy enforces its limits for now";
 
 impl Place {
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + Clone {
@@ -145,9 +142,9 @@ pub(super) const DEFAULTS: Place = Place {
     fields: &[
         built("store"),
         built("headers"),
-        later("on_store_error", STORE_ERRORS),
-        later("ratelimit_dialect", LEAVE_OUT),
-        later("retry_jitter", LEAVE_OUT),
+        built("on_store_error"),
+        built("ratelimit_dialect"),
+        built("retry_jitter"),
     ],
     foreign: None,
 };
@@ -162,17 +159,17 @@ pub(super) const POLICY: Place = Place {
         built("mode"),
         built("headers"),
         built("match"),
-        later("action", ENFORCED),
-        later("group", BY_CALLER),
-        later("replaces", BY_CALLER),
-        later("missing_key", BY_CALLER),
-        later("cost", "costs are named by the caller for now"),
-        later("on_excess", LEAVE_OUT),
-        later("overrides", "every key has the policy's limits for now"),
+        built("action"),
+        built("group"),
+        built("replaces"),
+        built("missing_key"),
+        built("cost"),
+        built("on_excess"),
+        built("overrides"),
         later("sharing", ONLY_MEMORY),
-        later("on_store_error", STORE_ERRORS),
-        later("ratelimit_dialect", LEAVE_OUT),
-        later("retry_jitter", LEAVE_OUT),
+        built("on_store_error"),
+        built("ratelimit_dialect"),
+        built("retry_jitter"),
     ],
     foreign: None,
 };
@@ -195,6 +192,25 @@ pub(super) const MATCH: Place = Place {
     }),
 };
 
+/// The window of a limit, as others call it.
+const WINDOW_WORDS: Foreign = Foreign {
+    words: &["period", "window", "rate", "per", "interval", "duration", "unit", "seconds"],
+    field: "limit",
+    remedy: "the window is a part of the limit: `limit: 10 per 60s`",
+};
+
+pub(super) const COST: Place =
+    Place { name: "`cost`", fields: &[built("header"), built("default"), built("max")], foreign: None };
+
+pub(super) const OVERRIDE: Place =
+    Place { name: "an override", fields: &[built("key"), built("limits"), built("action")], foreign: None };
+
+pub(super) const OVERRIDDEN: Place = Place {
+    name: "the numbers of an override",
+    fields: &[built("limit"), built("burst"), built("queue"), built("max_wait")],
+    foreign: Some(WINDOW_WORDS),
+};
+
 pub(super) const LIMIT: Place = Place {
     name: "a limit",
     fields: &[
@@ -208,9 +224,5 @@ pub(super) const LIMIT: Place = Place {
         built("timezone"),
         built("key"),
     ],
-    foreign: Some(Foreign {
-        words: &["period", "window", "rate", "per", "interval", "duration", "unit", "seconds"],
-        field: "limit",
-        remedy: "the window is a part of the limit: `limit: 10 per 60s`",
-    }),
+    foreign: Some(WINDOW_WORDS),
 };

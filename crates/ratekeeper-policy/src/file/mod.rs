@@ -10,15 +10,20 @@ mod json;
 mod listen;
 mod log;
 mod matching;
+mod options;
+mod overrides;
 mod policies;
+mod relations;
 mod render;
 mod scalar;
 mod tree;
 mod values;
 mod variables;
+mod warnings;
 
 pub use errors::{ConfigError, ConfigErrors, MAX_ERRORS, Severity};
 pub(crate) use json::of_single;
+pub use overrides::MAX_OVERRIDES;
 pub use policies::MAX_POLICIES;
 pub use tree::MAX_DEPTH;
 
@@ -27,7 +32,7 @@ use crate::config::StoreConfig;
 use crate::fault::{Fault, code};
 use crate::listen::Listen;
 use crate::log::LogConfig;
-use crate::policy::Policy;
+use crate::plan::Policies;
 use errors::Errors;
 
 /// The largest file: 100 bytes for each of 10,000 policies, and a bound on what a reload can cost.
@@ -39,11 +44,11 @@ pub(crate) struct Content {
     pub(crate) log: LogConfig,
     pub(crate) client_ip: ClientIp,
     pub(crate) stores: Vec<StoreConfig>,
-    pub(crate) policies: Vec<Policy>,
+    pub(crate) policies: Policies,
     /// The policies as they are written, as a JSON list.
     pub(crate) policies_json: String,
     /// What can be used, but is hardly meant so.
-    pub(crate) warnings: Vec<ConfigError>,
+    pub(crate) warnings: ConfigErrors,
 }
 
 /// Reads a file whole, or says all that is wrong with it.

@@ -1,5 +1,6 @@
 //! The `policies` of the file.
 
+use core::ops::Range;
 use std::collections::HashMap;
 
 use ratekeeper_core::{MAX_LIMITS, Name};
@@ -7,12 +8,16 @@ use ratekeeper_core::{MAX_LIMITS, Name};
 use super::decode::{Decoder, Fields, Stores};
 use super::defaults::Defaults;
 use super::fields;
+use super::overrides::Of;
+use super::relations::{self, Places};
 use super::scalar::Kind;
 use super::tree::{Entry, Node, Value};
+use super::warnings;
 use crate::fault::{Fault, code};
 use crate::hints::shown;
 use crate::key::{Alternative, KeyPart, KeySpec, MAX_ALTERNATIVES};
 use crate::limit::{At, BuiltLimit, Given, LimitWords, Zones};
+use crate::options::OnExcess;
 use crate::policy::{Policy, PolicyLimit};
 
 /// Most policies: more are generated, and want a table of another kind.
@@ -38,7 +43,11 @@ pub(super) fn policies(
     }
     let mut reader =
         Reader { decoder, stores, defaults, ipv6_prefix, zones: Zones::default(), names: HashMap::new() };
-    items.iter().take(MAX_POLICIES).filter_map(|item| reader.policy(item)).collect()
+    let policies: Vec<_> = items.iter().take(MAX_POLICIES).filter_map(|item| reader.policy(item)).collect();
+    let Reader { names, decoder, .. } = reader;
+    relations::check(&policies, &names, decoder.errors);
+    warnings::warn(&policies, decoder.errors);
+    policies.into_iter().map(|(policy, _)| policy).collect()
 }
 
 /// How many policies and limits a file has, as far as it can be told whether they are right or wrong.
@@ -71,21 +80,15 @@ struct Draft {
 }
 
 impl Reader<'_, '_, '_> {
-    fn policy(&mut self, node: &Node) -> Option<Policy> {
+    fn policy(&mut self, node: &Node) -> Option<(Policy, Places)> {
         if self.decoder.errors.is_full() {
             return None;
         }
         let policy = self.decoder.fields(node, "a policy", &fields::POLICY)?;
         let name = self.policy_name(&policy);
         let store = self.policy_store(&policy);
-        let key = policy.get("key").map(|entry| self.key(&entry.value));
-        if let Some(entry) = policy.get("mode") {
-            self.mode(&entry.value);
-        }
-        let headers = policy.get("headers").map(|entry| self.decoder.headers(&entry.value));
-        let conditions = policy.get("match").map(|entry| self.decoder.matching(&entry.value));
-        let limits = self.limits(&policy);
-        if let Some(Some(conditions)) = &conditions {
+        let matches = policy.get("match").map(|entry| self.decoder.matching(&entry.value));
+        if let Some(Some(conditions)) = &matches {
             let own = policy.get("key").map(|entry| &entry.value);
             let of_limits = policy.get("limits").into_iter().flat_map(|entry| match &entry.value.value {
                 Value::List(items) => {
@@ -95,21 +98,37 @@ impl Reader<'_, '_, '_> {
             });
             own.into_iter().chain(of_limits).for_each(|key| self.decoder.path_ids(key, conditions));
         }
+        let key = policy.get("key").map(|entry| self.key(&entry.value));
+        let options = self.decoder.options(&policy, self.defaults);
+        let limits = self.limits(&policy);
         let keyed = !policy.lacks("key");
         let keyless = limits.iter().flatten().any(|limit| limit.as_ref().is_some_and(|l| l.key.is_none()));
         if !keyed && keyless {
             let fault = Fault::new(code::MISSING_FIELD, "`key` is missing: by what are requests told apart?");
             self.decoder.report(node, fault.hint(format!("{KEY_EXAMPLE}; `[global]` counts all together")));
         }
+        let matches = all_or_none(matches)?;
         let key = all_or_none(key)?;
-        let headers = all_or_none(headers)?.unwrap_or(self.defaults.headers);
-        let conditions = all_or_none(conditions)?;
-        let (name, store) = (name?, store?);
+        let (name, store, options) = (name?, store?, options?);
         let limits = limits?.into_iter().collect::<Option<Vec<Draft>>>()?;
         let limits =
             limits.into_iter().map(|draft| PolicyLimit::new(&name, draft.name, draft.built, draft.key));
-        let limits = limits.collect();
-        Some(Policy::new(name, store, key, limits).with_headers(headers).with_match(conditions))
+        let drains = options.on_excess == OnExcess::Drain;
+        let limits: Vec<PolicyLimit> =
+            limits.map(|limit| if drains { limit.draining() } else { limit }).collect();
+        let of = Of { name: &name, key: key.as_ref(), limits: &limits };
+        let overrides = policy.get("overrides").map(|entry| self.decoder.overrides(entry, &of));
+        let overrides = all_or_none(overrides)?.unwrap_or_default();
+        let line = self.decoder.errors.line(node.span.start);
+        let places = Places {
+            name: policy.get("name").map_or_else(|| node.mark(), |entry| entry.value.span.clone()),
+            replaces: policy.get("replaces").map_or_else(Vec::new, |entry| spans(&entry.value)),
+            cost: policy.get("cost").map(|entry| cost_span(&entry.value)),
+            key: policy.get("key").map(|entry| entry.value.mark()),
+            says_missing_key: !policy.lacks("missing_key"),
+        };
+        let policy = Policy::new(name, store, key, limits).with_match(matches).with_options(options);
+        Some((policy.with_overrides(overrides).on_line(line), places))
     }
 
     fn policy_name(&mut self, policy: &Fields<'_>) -> Option<Name> {
@@ -152,22 +171,21 @@ impl Reader<'_, '_, '_> {
         None
     }
 
-    fn mode(&mut self, node: &Node) {
-        let later = "not available in this version";
-        let modes = [("enforce", None), ("shadow", Some(later)), ("off", Some(later))];
-        if let Some(Some(later)) = self.decoder.one_of(node, "mode", &modes) {
-            let Value::Scalar { text, .. } = &node.value else { return };
-            let fault = Fault::new(code::NOT_AVAILABLE, format!("`mode: {text}` is {later}"));
-            self.decoder.report(node, fault.hint("only `enforce` for now"));
-        }
-    }
-
     /// None for each limit that cannot be used; None in all if there is no list of them.
     fn limits(&mut self, policy: &Fields<'_>) -> Option<Vec<Option<Draft>>> {
-        // `action` takes the place of limits, and has been refused.
-        if policy.lacks("limits") && !policy.has_later("action") {
-            let fault = Fault::new(code::MISSING_FIELD, "the policy has no `limits`");
-            self.decoder.report(policy.node, fault.hint(LIMIT_EXAMPLE));
+        let has_action = !policy.lacks("action");
+        match policy.get("limits") {
+            Some(limits) if has_action => {
+                let fault = Fault::new(code::OPTIONS_EXCLUDE, "`action` and `limits` exclude each other");
+                self.decoder.errors.add(limits.key_span.clone(), fault.hint("an action asks no limit"));
+            }
+            None if has_action => return Some(Vec::new()),
+            None if policy.lacks("limits") => {
+                let fault = Fault::new(code::MISSING_FIELD, "the policy has no `limits`");
+                let hint = "; `action: bypass` lets all pass, `action: block` none";
+                self.decoder.report(policy.node, fault.hint(format!("{LIMIT_EXAMPLE}{hint}")));
+            }
+            _ => {}
         }
         let node = &policy.get("limits")?.value;
         let items = self.decoder.list(node, "`limits`", || LIMIT_EXAMPLE.to_owned())?;
@@ -367,6 +385,20 @@ impl Reader<'_, '_, '_> {
         let text = self.decoder.text(node, "a kind of key", "`ip` or `header:x-api-key`")?;
         KeyPart::parse(text).map_err(|fault| self.decoder.report(node, fault)).ok()
     }
+}
+
+/// The places of the items of a list.
+fn spans(node: &Node) -> Vec<Range<usize>> {
+    if let Value::List(items) = &node.value {
+        items.iter().map(|item| item.span.clone()).collect()
+    } else {
+        Vec::new()
+    }
+}
+
+/// The place of the largest cost that can be.
+fn cost_span(node: &Node) -> Range<usize> {
+    node.field("max").map_or_else(|| node.mark(), |max| max.span.clone())
 }
 
 /// Something that may be absent but not wrong.

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use super::errors::{ConfigError, ConfigErrors};
+use super::errors::{ConfigError, ConfigErrors, Severity};
 use crate::hints;
 
 impl ConfigErrors {
@@ -21,20 +21,28 @@ impl ConfigErrors {
     /// ```
     #[must_use]
     pub fn render(&self) -> String {
+        let mut out = self.render_items();
+        let file = hints::shown(&self.file);
+        let (number, plural) = (self.items.len(), if self.items.len() == 1 { "" } else { "s" });
+        let more = if self.more { "more than " } else { "" };
+        _ = write!(out, "{more}{number} error{plural} in {file}");
+        out
+    }
+
+    /// The mistakes without their number.
+    pub(crate) fn render_items(&self) -> String {
         let renderer = Renderer::plain();
         let file = hints::shown(&self.file);
         let mut out = String::new();
         for item in &self.items {
+            let ConfigError { severity, message, line, column, .. } = item;
             match self.shown(item) {
                 Some(shown) => out.push_str(&shown.render(item, &renderer, &file)),
                 // Writing to a string cannot fail.
-                None => _ = write!(out, "error: {}\n --> {file}:{}:{}", item.message, item.line, item.column),
+                None => _ = write!(out, "{severity}: {message}\n --> {file}:{line}:{column}"),
             }
             out.push('\n');
         }
-        let (number, plural) = (self.items.len(), if self.items.len() == 1 { "" } else { "s" });
-        let more = if self.more { "more than " } else { "" };
-        _ = write!(out, "{more}{number} error{plural} in {file}");
         out
     }
 
@@ -76,7 +84,11 @@ impl Shown {
             caret = caret.label(hint.as_str());
         }
         let snippet = Snippet::source(&self.line).path(file).line_start(item.line).annotation(caret);
-        let title = Level::ERROR.primary_title(item.message.as_str());
+        let level = match item.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+        };
+        let title = level.primary_title(item.message.as_str());
         let text = renderer.render(&[title.element(snippet)]);
         // The renderer counts columns from where the part begins.
         let place = |column: usize| format!("--> {file}:{}:{column}\n", item.line);

@@ -1,6 +1,9 @@
 use core::net::Ipv4Addr;
 
+use ratekeeper_core::Part;
+
 use super::*;
+use crate::found::NotGiven;
 
 fn parse(text: &str) -> Result<String, String> {
     KeyPart::parse(text).map(|part| part.to_string()).map_err(|fault| fault.message)
@@ -71,30 +74,35 @@ fn what_is_no_kind_is_refused() {
     assert!(parse(&format!("header:{}", "x".repeat(129))).is_err());
 }
 
+/// The parts of the key that a caller's text stands for.
+fn key<'a>(spec: &'a KeySpec, text: &'a str) -> Option<Vec<Part<'a>>> {
+    spec.given(text).ok().map(|found| found.parts().to_vec())
+}
+
 #[test]
 fn a_bare_key_is_a_value_of_the_first_alternative() {
     let spec = spec(&[&["header:x-api-key"], &["ip"]]);
-    assert_eq!(spec.key("abc"), Some(("header:x-api-key", "abc").into()));
-    assert_eq!(spec.key("203.0.113.9"), Some(("header:x-api-key", "203.0.113.9").into()));
-    assert_eq!(spec.key("ip=203.0.113.9"), Some(("ip", Ipv4Addr::new(203, 0, 113, 9)).into()));
-    assert_eq!(spec.key("header:x-api-key=abc"), spec.key("abc"));
-    assert_eq!(spec.key("header:X-Api-Key=abc"), spec.key("abc"));
+    assert_eq!(key(&spec, "abc"), Some(vec!["header:x-api-key".into(), "abc".into()]));
+    assert_eq!(key(&spec, "203.0.113.9"), Some(vec!["header:x-api-key".into(), "203.0.113.9".into()]));
+    assert_eq!(key(&spec, "ip=203.0.113.9"), Some(vec!["ip".into(), Ipv4Addr::new(203, 0, 113, 9).into()]));
+    assert_eq!(key(&spec, "header:x-api-key=abc"), key(&spec, "abc"));
+    assert_eq!(key(&spec, "header:X-Api-Key=abc"), key(&spec, "abc"));
 }
 
 #[test]
 fn only_an_alternative_before_the_first_equals_sign_is_a_name() {
     let spec = spec(&[&["header:x-api-key"], &["ip"]]);
     for value in ["a=b", "host=x", "IP=x", " ip=x", "=x", "ip", "a=ip=b", "ip:4=x"] {
-        assert_eq!(spec.key(value), Some(("header:x-api-key", value).into()), "{value}");
+        assert_eq!(key(&spec, value), Some(vec!["header:x-api-key".into(), value.into()]), "{value}");
     }
-    assert_eq!(spec.key("ip=a=b"), Some(("ip", "a=b").into()));
-    assert_eq!(spec.key("ip=ip=a"), Some(("ip", "ip=a").into()));
+    assert_eq!(key(&spec, "ip=a=b"), Some(vec!["ip".into(), "a=b".into()]));
+    assert_eq!(key(&spec, "ip=ip=a"), Some(vec!["ip".into(), "ip=a".into()]));
 }
 
 #[test]
 fn spellings_of_an_address_and_addresses_of_one_network_are_one_key() {
     let spec = spec(&[&["ip"], &["header:x-user"]]);
-    let same = |one: &str, other: &str| spec.key(one) == spec.key(other);
+    let same = |one: &str, other: &str| key(&spec, one) == key(&spec, other);
     for spelling in ["2001:DB8::1", "2001:db8:0:0::1", "2001:db8::2", "2001:db8::ffff:ffff:ffff:ffff"] {
         assert!(same("2001:db8::1", spelling), "{spelling}");
         assert!(same("ip=2001:db8::1", spelling), "{spelling}");
@@ -120,16 +128,19 @@ fn spellings_of_an_address_and_addresses_of_one_network_are_one_key() {
     }
     // What is no address is a key as it stands, and so is an address where no address is meant.
     for text in [" 1.2.3.4", "1.2.3.4 ", "1.2.3", "01.2.3.4", "1.2.3.4:80", "[::1]", "fe80::1%eth0", "user"] {
-        assert_eq!(spec.key(text), Some(("ip", text).into()), "{text}");
+        assert_eq!(key(&spec, text), Some(vec!["ip".into(), text.into()]), "{text}");
     }
-    assert_eq!(spec.key("header:x-user=1.2.3.4"), Some(("header:x-user", "1.2.3.4").into()));
+    assert_eq!(key(&spec, "header:x-user=1.2.3.4"), Some(vec!["header:x-user".into(), "1.2.3.4".into()]));
 }
 
 #[test]
 fn values_of_different_alternatives_are_different_keys() {
     let spec = spec(&[&["header:x-user"], &["ip"], &["header:x-tenant", "ip"]]);
-    let keys =
-        [spec.key("203.0.113.9"), spec.key("ip=203.0.113.9"), spec.key("header:x-tenant,ip=203.0.113.9")];
+    let keys = [
+        key(&spec, "203.0.113.9"),
+        key(&spec, "ip=203.0.113.9"),
+        key(&spec, "header:x-tenant,ip=t,203.0.113.9"),
+    ];
     for (i, a) in keys.iter().enumerate() {
         for (j, b) in keys.iter().enumerate() {
             assert_eq!(a == b, i == j);
@@ -140,14 +151,33 @@ fn values_of_different_alternatives_are_different_keys() {
 #[test]
 fn no_value_is_no_key_and_global_needs_none() {
     let named = spec(&[&["header:x-user"], &["ip"], &["global"]]);
-    assert_eq!(named.key(""), None);
-    assert_eq!(named.key("ip="), None);
-    assert_eq!(named.key("global="), Some(global()));
-    assert_eq!(named.key("global=x"), Some(global()));
+    assert_eq!(key(&named, ""), None);
+    assert_eq!(key(&named, "ip="), None);
+    assert_eq!(key(&named, "global="), Some(vec!["global".into(), "".into()]));
+    assert_eq!(key(&named, "global=x"), Some(vec!["global".into(), "".into()]));
     assert!(!named.is_global());
     assert!(spec(&[&["global"]]).is_global());
     assert_eq!(named.to_string(), "[header:x-user, ip, global]");
     assert_eq!(spec(&[&["header:x-tenant", "ip"], &["ip"]]).to_string(), "[[header:x-tenant, ip], ip]");
+}
+
+#[test]
+fn the_values_of_several_parts_are_joined_by_commas() {
+    let spec = spec(&[&["header:x-tenant", "ip"], &["header:x-user"]]);
+    let text = "header:x-tenant,ip";
+    let address = Part::Address([203, 0, 113, 9].into());
+    assert_eq!(key(&spec, "t,203.0.113.9"), Some(vec![text.into(), "t".into(), address]));
+    // Only what separates is one: the last value may have commas.
+    assert_eq!(key(&spec, "t,a,b"), Some(vec![text.into(), "t".into(), "a,b".into()]));
+    assert_eq!(key(&spec, "header:x-user=t,u"), Some(vec!["header:x-user".into(), "t,u".into()]));
+    for (text, wrong) in [
+        ("t", NotGiven::Parts(2)),
+        ("t,", NotGiven::Empty),
+        (",203.0.113.9", NotGiven::Empty),
+        ("", NotGiven::Empty),
+    ] {
+        assert_eq!(spec.given(text).unwrap_err(), wrong, "{text}");
+    }
 }
 
 #[test]
@@ -159,8 +189,8 @@ fn the_prefix_of_the_file_is_the_prefix_of_addresses_that_callers_give() {
         (1, "7fff::", "8000::"),
     ] {
         let spec = spec(&[&["ip"]]).with_ipv6_prefix(prefix);
-        assert_eq!(spec.key("2001:db8::"), spec.key(same), "/{prefix}");
-        assert_ne!(spec.key("2001:db8::"), spec.key(other), "/{prefix}");
-        assert_ne!(spec.key("192.0.2.1"), spec.key("192.0.2.2"), "/{prefix}");
+        assert_eq!(key(&spec, "2001:db8::"), key(&spec, same), "/{prefix}");
+        assert_ne!(key(&spec, "2001:db8::"), key(&spec, other), "/{prefix}");
+        assert_ne!(key(&spec, "192.0.2.1"), key(&spec, "192.0.2.2"), "/{prefix}");
     }
 }

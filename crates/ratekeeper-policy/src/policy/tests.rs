@@ -1,5 +1,9 @@
+use ratekeeper_core::Check;
+
 use super::*;
 use crate::Config;
+use crate::named::Which;
+use crate::plan::Applied;
 
 /// `user` counts by the policy's key, `tenant` by its own, `all` by none.
 const FILE: &str = "
@@ -26,7 +30,7 @@ fn config() -> Config {
 }
 
 /// Limit, part and value of each check.
-fn said(checks: Result<Vec<Check<'_>>, CallError>) -> Result<Vec<(String, String)>, String> {
+fn said(applied: Result<Applied<'_>, CallError>) -> Result<Vec<(String, String)>, String> {
     use ratekeeper_core::Part;
     let text = |part: &Part<'_>| match part {
         Part::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
@@ -37,7 +41,9 @@ fn said(checks: Result<Vec<Check<'_>>, CallError>) -> Result<Vec<(String, String
         let parts: Vec<String> = check.key.parts().iter().map(text).collect();
         (check.limit.name().to_string(), parts.join("|"))
     };
-    checks.map(|checks| checks.iter().map(one).collect()).map_err(|error| error.field())
+    applied
+        .map(|applied| applied.checks().map(|(_, check)| one(&check)).collect())
+        .map_err(|error| error.field())
 }
 
 fn call<'a>(key: Option<&'a str>, keys: &'a [(&'a str, &'a str)]) -> Call<'a> {
@@ -54,14 +60,14 @@ fn each_limit_is_asked_in_order_by_its_own_key() {
     let api = config.policy("api").unwrap();
     let full = call(Some("u1"), &[("tenant", "t1")]);
     assert_eq!(
-        said(api.checks(&full)),
+        said(api.named(&full, Which::All)),
         pairs(&[("user", "header:x-user|u1"), ("tenant", "header:x-tenant|t1"), ("all", "global|")])
     );
-    assert!(api.checks(&full).unwrap().iter().all(|check| check.cost == 3));
+    assert!(api.named(&full, Which::All).unwrap().checks().all(|(_, check)| check.cost == 3));
     // An entry in `keys` counts for more than the call's key; one for a global limit counts for nothing.
     let entries = [("tenant", "t1"), ("user", "ip=203.0.113.9"), ("all", "ignored"), ("all", "")];
     assert_eq!(
-        said(api.checks(&call(Some("u1"), &entries))),
+        said(api.named(&call(Some("u1"), &entries), Which::All)),
         pairs(&[("user", "ip|203.0.113.9"), ("tenant", "header:x-tenant|t1"), ("all", "global|")])
     );
 }
@@ -86,15 +92,15 @@ fn a_key_that_is_needed_and_not_given_is_an_error_and_never_unlimited() {
         (Some("u"), &[("tenant", "t"), ("tennant", "t")], "keys/tennant"),
         (Some("u"), &[("tenant", "t"), ("a/b~c", "t")], "keys/a~1b~0c"),
     ] {
-        let error = api.checks(&call(key, keys)).expect_err(field);
+        let error = api.named(&call(key, keys), Which::All).expect_err(field);
         assert_eq!(error.field(), field);
         assert!(!error.to_string().is_empty());
     }
     // At the bound, counted as given: a multi-byte character counts its bytes.
-    assert!(api.checks(&call(Some(&long), &[("tenant", &long)])).is_ok());
+    assert!(api.named(&call(Some(&long), &[("tenant", &long)]), Which::All).is_ok());
     let wide = "é".repeat(MAX_KEY_BYTES / 2);
-    assert!(api.checks(&call(Some(&wide), &[("tenant", "t")])).is_ok());
-    assert!(api.checks(&call(Some(&format!("{wide}x")), &[("tenant", "t")])).is_err());
+    assert!(api.named(&call(Some(&wide), &[("tenant", "t")]), Which::All).is_ok());
+    assert!(api.named(&call(Some(&format!("{wide}x")), &[("tenant", "t")]), Which::All).is_err());
 }
 
 #[test]
@@ -103,11 +109,11 @@ fn a_policy_that_counts_everybody_together_needs_no_key() {
     let shared = config.policy("shared").unwrap();
     let long = "x".repeat(MAX_KEY_BYTES + 1);
     for key in [None, Some(""), Some("anybody"), Some(long.as_str())] {
-        assert_eq!(said(shared.checks(&call(key, &[]))), pairs(&[("all", "global|")]));
+        assert_eq!(said(shared.named(&call(key, &[]), Which::All)), pairs(&[("all", "global|")]));
     }
     let api = config.policy("api").unwrap();
     for given in ["", "x", &long] {
-        assert!(api.checks(&call(Some("u"), &[("tenant", "t"), ("all", given)])).is_ok());
+        assert!(api.named(&call(Some("u"), &[("tenant", "t"), ("all", given)]), Which::All).is_ok());
     }
 }
 
@@ -116,12 +122,12 @@ fn limits_without_a_key_of_their_own_may_be_told_apart_by_keys() {
     let config = config();
     let flat = config.policy("flat").unwrap();
     let both = pairs(&[("a", "ip|x"), ("b", "ip|y")]);
-    assert_eq!(said(flat.checks(&call(Some("x"), &[("b", "y")]))), both);
-    assert_eq!(said(flat.checks(&call(None, &[("a", "x"), ("b", "y")]))), both);
-    assert_eq!(said(flat.checks(&call(None, &[("a", "x")]))), Err("key".to_owned()));
+    assert_eq!(said(flat.named(&call(Some("x"), &[("b", "y")]), Which::All)), both);
+    assert_eq!(said(flat.named(&call(None, &[("a", "x"), ("b", "y")]), Which::All)), both);
+    assert_eq!(said(flat.named(&call(None, &[("a", "x")]), Which::All)), Err("key".to_owned()));
     let own = config.policy("own").unwrap();
     assert_eq!(
-        said(own.checks(&call(Some("x"), &[]))),
+        said(own.named(&call(Some("x"), &[]), Which::All)),
         Err("keys/a".to_owned()),
         "the call's key is not its own"
     );
@@ -131,27 +137,31 @@ fn limits_without_a_key_of_their_own_may_be_told_apart_by_keys() {
 fn a_reset_forgets_what_it_names_and_never_what_everybody_shares() {
     let config = config();
     let api = config.policy("api").unwrap();
-    assert_eq!(said(api.reset_checks(&call(Some("u1"), &[]))), pairs(&[("user", "header:x-user|u1")]));
+    assert_eq!(said(api.named(&call(Some("u1"), &[]), Which::Reset)), pairs(&[("user", "header:x-user|u1")]));
     let entries = [("tenant", "t1"), ("all", "x")];
     assert_eq!(
-        said(api.reset_checks(&call(Some("u1"), &entries))),
+        said(api.named(&call(Some("u1"), &entries), Which::Reset)),
         pairs(&[("user", "header:x-user|u1"), ("tenant", "header:x-tenant|t1")])
     );
-    assert_eq!(said(api.reset_checks(&call(None, &[]))), Err("key".to_owned()));
-    assert_eq!(said(api.reset_checks(&call(Some("u"), &[("tenant", "")]))), Err("keys/tenant".to_owned()));
-    assert_eq!(said(api.reset_checks(&call(Some("u"), &[("x", "t")]))), Err("keys/x".to_owned()));
+    assert_eq!(said(api.named(&call(None, &[]), Which::Reset)), Err("key".to_owned()));
+    assert_eq!(
+        said(api.named(&call(Some("u"), &[("tenant", "")]), Which::Reset)),
+        Err("keys/tenant".to_owned())
+    );
+    assert_eq!(said(api.named(&call(Some("u"), &[("x", "t")]), Which::Reset)), Err("keys/x".to_owned()));
     // Where the policy itself counts everybody together, that is what its reset is about.
     let shared = config.policy("shared").unwrap();
-    assert_eq!(said(shared.reset_checks(&call(None, &[]))), pairs(&[("all", "global|")]));
+    assert_eq!(said(shared.named(&call(None, &[]), Which::Reset)), pairs(&[("all", "global|")]));
     let own = config.policy("own").unwrap();
-    assert_eq!(said(own.reset_checks(&call(Some("x"), &[]))), pairs(&[]));
+    assert_eq!(said(own.named(&call(Some("x"), &[]), Which::Reset)), pairs(&[]));
 }
 
 #[test]
 fn messages_name_the_nearest_limit_and_hide_control_characters() {
     let config = config();
     let api = config.policy("api").unwrap();
-    let message = |name: &str| api.checks(&call(Some("u"), &[(name, "t")])).expect_err(name).to_string();
+    let message =
+        |name: &str| api.named(&call(Some("u"), &[(name, "t")]), Which::All).expect_err(name).to_string();
     assert_eq!(message("tennant"), "the policy has no limit `tennant`: did you mean `tenant`?");
     assert_eq!(
         message("\u{1b}[2J"),
@@ -164,9 +174,12 @@ fn a_look_sees_what_everybody_shares_and_a_reset_does_not_touch_it() {
     let config = config();
     let api = config.policy("api").unwrap();
     let by_key = call(Some("u1"), &[]);
-    assert_eq!(said(api.seen_checks(&by_key)), pairs(&[("user", "header:x-user|u1"), ("all", "global|")]));
-    assert_eq!(said(api.reset_checks(&by_key)), pairs(&[("user", "header:x-user|u1")]));
+    assert_eq!(
+        said(api.named(&by_key, Which::Seen)),
+        pairs(&[("user", "header:x-user|u1"), ("all", "global|")])
+    );
+    assert_eq!(said(api.named(&by_key, Which::Reset)), pairs(&[("user", "header:x-user|u1")]));
     let with_tenant = call(Some("u1"), &[("tenant", "t1")]);
-    assert_eq!(said(api.seen_checks(&with_tenant)), said(api.checks(&with_tenant)));
-    assert_eq!(said(api.seen_checks(&call(None, &[]))), Err("key".to_owned()));
+    assert_eq!(said(api.named(&with_tenant, Which::Seen)), said(api.named(&with_tenant, Which::All)));
+    assert_eq!(said(api.named(&call(None, &[]), Which::Seen)), Err("key".to_owned()));
 }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use ratekeeper_core::{Check, Name};
+
 use ratekeeper_policy::{
-    Call, Headers, Listen, Listener, LogConfig, LogFormat, LogKeys, LogLevel, OnFull, Secret, Tls, XRateLimit,
+    Action, Call, CostSpec, Dialect, Does, Headers, Jitter, Listen, Listener, LogConfig, LogFormat, LogKeys,
+    LogLevel, MissingKey, Mode, OnExcess, OnFull, OnStoreError, Options, Secret, Tls, Which, XRateLimit,
 };
 
 use crate::{codes, limits, parse};
@@ -107,9 +110,13 @@ fn zero_absent_and_explicit_are_three_things() {
     assert!(zero.render().contains("never unlimited"), "{zero}");
     let absent = parse(&limits(&["name: a, algorithm: gcra"])).expect_err("absent");
     assert!(absent.render().contains("never unlimited"), "{absent}");
-    for action in ["bypass", "block"] {
-        let file = format!("version: 1\npolicies: [{{ name: a, key: [ip], action: {action} }}]\n");
-        assert_eq!(codes(&file), ["not-available"]);
+    let none = parse("version: 1\npolicies: [{ name: a, key: [ip] }]\n").expect_err("no limits");
+    assert!(none.render().contains("`action: bypass` lets all pass, `action: block` none"), "{none}");
+    for (word, action) in [("bypass", Action::Bypass), ("block", Action::Block)] {
+        let config = parse(&format!("version: 1\npolicies: [{{ name: a, action: {word} }}]\n")).unwrap();
+        let applied = config.policies[0].named(&Call { key: None, keys: &[], cost: 1 }, Which::All).unwrap();
+        assert!(matches!(applied.does, Does::Action(does) if does == action), "{word}");
+        assert_eq!(applied.checks().count(), 0);
     }
 }
 
@@ -149,24 +156,7 @@ fn every_field_of_a_later_version_says_so_where_it_stands() {
         later(&format!("version: 1\nlisten: {{ {name}: 127.0.0.1:1 }}\n"), name);
     }
     later("version: 1\nstores: { a: { redis: {} } }\n", "redis");
-    for name in ["on_store_error", "ratelimit_dialect", "retry_jitter"] {
-        later(&format!("version: 1\ndefaults: {{ {name}: x }}\n"), name);
-    }
-    for name in [
-        "action",
-        "group",
-        "replaces",
-        "missing_key",
-        "cost",
-        "on_excess",
-        "overrides",
-        "sharing",
-        "on_store_error",
-        "ratelimit_dialect",
-        "retry_jitter",
-    ] {
-        later(&format!("version: 1\npolicies: [{{ name: a, {name}: x }}]\n"), name);
-    }
+    later("version: 1\npolicies: [{ name: a, sharing: x }]\n", "sharing");
     for name in ["domain", "descriptor", "entries"] {
         later(&format!("version: 1\npolicies: [{{ name: a, match: {{ {name}: x }} }}]\n"), name);
     }
@@ -187,13 +177,24 @@ log: { format: json, level: debug, keys: off, denied_per_second: 0 }
 stores:
   small: { memory: { max_keys: 1, max_bytes: 4KiB, on_full: deny } }
   large: { memory: { max_keys: 1000000000, max_bytes: 1024GiB, on_full: share } }
-defaults: { store: small, headers: [x-ratelimit] }
+defaults: { store: small, headers: [x-ratelimit], ratelimit_dialect: both, retry_jitter: 0.25, on_store_error: deny }
 policies:
   - name: all
     match: { method: [GET, HEAD], path: \"/api/{version}/**\", host: \"*.example.com\", headers: { X-Plan: \"free-*\" } }
     key: [header:x-user, ip]
     store: large
-    mode: enforce
+    mode: shadow
+    group: g
+    replaces: [default]
+    missing_key: reject
+    cost: { header: X-Cost, default: 2, max: 11 }
+    on_store_error: allow
+    ratelimit_dialect: rt
+    retry_jitter: 1
+    overrides:
+      - { key: \"partner-*\", limits: { queue: { limit: 2/s, queue: 20, max_wait: 10s }, day: 5000/day } }
+      - { key: 192.0.2.0/24, action: bypass }
+      - { key: header:x-user=mallory, action: block }
     headers: [ratelimit, x-ratelimit-delta, retry-after]
     limits:
       - { name: queue, algorithm: leaky-bucket, limit: 1/s, queue: 10, max_wait: 5s }
@@ -241,10 +242,47 @@ policies:
         ("large", "small")
     );
     assert_eq!(all.limits().len(), 3);
-    let headers = Headers { ratelimit: true, retry_after: true, x_ratelimit: XRateLimit::Delta };
-    assert_eq!(all.headers(), headers);
-    let headers = Headers { ratelimit: false, retry_after: false, x_ratelimit: XRateLimit::Unix };
-    assert_eq!(config.policy("default").unwrap().headers(), headers);
-    let call = Call { key: Some("u"), keys: &[("bucket", "t")], cost: 1 };
-    assert_eq!(all.checks(&call).unwrap().len(), 3);
+    let headers = Headers {
+        ratelimit: true,
+        retry_after: true,
+        x_ratelimit: XRateLimit::Delta,
+        dialect: Dialect::Rt,
+        retry_jitter: Jitter::of_thousandths(1_000).unwrap(),
+    };
+    let name = |name: &str| Name::new(name).unwrap();
+    let options = Options {
+        mode: Mode::Shadow,
+        action: None,
+        group: Some(name("g")),
+        replaces: vec![name("default")],
+        missing_key: MissingKey::Reject,
+        cost: CostSpec::Header { name: "x-cost".into(), default: 2, max: 11 },
+        on_excess: OnExcess::Refuse,
+        on_store_error: OnStoreError::Allow,
+        headers,
+    };
+    assert_eq!(all.options(), &options);
+    let headers = Headers {
+        ratelimit: false,
+        retry_after: false,
+        x_ratelimit: XRateLimit::Unix,
+        dialect: Dialect::Both,
+        retry_jitter: Jitter::of_thousandths(250).unwrap(),
+    };
+    let options = Options { on_store_error: OnStoreError::Deny, headers, ..Options::default() };
+    assert_eq!(config.policy("default").unwrap().options(), &options);
+    let overrides = all.overrides().as_slice();
+    let said: Vec<(&str, usize)> = overrides.iter().map(|item| (item.text(), item.line())).collect();
+    assert_eq!(said, [("partner-*", 29), ("192.0.2.0/24", 30), ("header:x-user=mallory", 31)]);
+    let call = |key| Call { key: Some(key), keys: &[("bucket", "t,x")], cost: 1 };
+    let capacities = |key| {
+        let call = call(key);
+        let applied = all.named(&call, Which::All).unwrap();
+        let capacity = |(_, check): (usize, Check<'_>)| check.limit.limit().capacity();
+        applied.checks().map(capacity).collect::<Vec<_>>()
+    };
+    assert_eq!(capacities("u"), [11, 20, 1_000]);
+    assert_eq!(capacities("partner-7"), [21, 20, 5_000]);
+    assert_eq!(capacities("ip=192.0.2.7"), []);
+    assert_eq!(capacities("mallory"), []);
 }

@@ -86,7 +86,7 @@ fn carets_stand_under_wide_characters_and_columns_count_them_as_one() {
  --> ratekeeper.yaml:2:12
   |
 2 | policies: [{ name: \"日本\", key: [日本] }]
-  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ for example `limits: [{ name: burst, algorithm: gcra, limit: 10/s }]`
+  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ for example `limits: [{ name: burst, algorithm: gcra, limit: 10/s }]`; `action: bypass` lets all pass, `action: block` none
 error: the name of a policy cannot be `日本`
  --> ratekeeper.yaml:2:20
   |

@@ -6,6 +6,7 @@ mod client_ip_properties;
 mod files;
 mod listeners;
 mod mistakes;
+mod plans;
 mod properties;
 mod sample;
 mod traces;

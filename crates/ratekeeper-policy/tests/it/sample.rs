@@ -9,32 +9,47 @@ listen: { http: 127.0.0.1:8080, admin: 127.0.0.1:9090 }
 client_ip: { trusted_proxies: [10.0.0.0/8], header: x-forwarded-for, ipv6_prefix: 64 }
 stores:
   local: { memory: { max_keys: 1000000, max_bytes: 256MiB } }   # max_bytes bounds the sliding-window logs
-defaults: { store: local }
+defaults: { store: local, on_store_error: local }
 policies:
   - name: api
+    match: { path: \"/api/**\" }
     key: [header:x-api-key, ip]         # the first one present
     limits:
       - { name: burst,  algorithm: token-bucket, limit: 10/s, burst: 20 }
       - { name: minute, algorithm: sliding-window-counter, limit: 300/minute }
       - { name: global, algorithm: gcra, limit: 10000/minute, burst: 500, key: [global] }
+    overrides:
+      - { key: \"partner-*\", limits: { minute: 3000/minute } }
+      - { key: 192.0.2.0/24, action: bypass }
   - name: login
+    match: { method: POST, path: /login }
     key: [ip]
     limits: [{ name: tries, algorithm: sliding-window-log, limit: 10 per 10m }]
+    on_store_error: deny
   - name: sms
     key: [header:x-user]
     limits: [{ name: code, algorithm: fixed-window, limit: 1/minute, align: first-request }]
   - name: reports
+    match: { path: \"/reports/**\" }
     key: [ip]
+    mode: shadow
     limits: [{ name: daily, algorithm: fixed-window, limit: 1000/day, align: calendar, timezone: Europe/Paris }]
   - name: exports
+    match: { path: /export }
     key: [ip]
     limits: [{ name: paced, algorithm: leaky-bucket, limit: 1/s, queue: 10, max_wait: 5s }]
 ";
 
 #[test]
-fn the_sample_is_read_without_a_warning() {
+fn the_sample_is_read_with_the_warning_that_a_request_can_be_without_a_user() {
     let config = parse(SAMPLE).unwrap();
-    assert_eq!(config.warnings(), []);
+    let warnings = config.warnings();
+    let said: Vec<(&str, usize)> = warnings.iter().map(|warning| (warning.code, warning.line)).collect();
+    assert_eq!(said, [("missing-key", 24)], "{warnings:?}");
+    assert_eq!(
+        warnings[0].message,
+        "a request without `header:x-user` has no key, and this policy does not limit it"
+    );
     assert_eq!(config.listen.http, Some(Listener::new("127.0.0.1:8080")));
     assert_eq!(config.listen.admin, Some(Listener::new("127.0.0.1:9090")));
     assert_eq!(config.log, LogConfig::default());
@@ -47,17 +62,18 @@ fn the_sample_is_read_without_a_warning() {
 #[test]
 fn policies_are_shown_as_they_are_written() {
     let wanted = concat!(
-        r#"[{"name":"api","key":["header:x-api-key","ip"],"limits":["#,
+        r#"[{"name":"api","match":{"path":"/api/**"},"key":["header:x-api-key","ip"],"limits":["#,
         r#"{"name":"burst","algorithm":"token-bucket","limit":"10/s","burst":20},"#,
         r#"{"name":"minute","algorithm":"sliding-window-counter","limit":"300/minute"},"#,
-        r#"{"name":"global","algorithm":"gcra","limit":"10000/minute","burst":500,"key":["global"]}]},"#,
-        r#"{"name":"login","key":["ip"],"#,
-        r#""limits":[{"name":"tries","algorithm":"sliding-window-log","limit":"10 per 10m"}]},"#,
+        r#"{"name":"global","algorithm":"gcra","limit":"10000/minute","burst":500,"key":["global"]}],"#,
+        r#""overrides":[{"key":"partner-*","limits":{"minute":"3000/minute"}},{"key":"192.0.2.0/24","action":"bypass"}]},"#,
+        r#"{"name":"login","match":{"method":"POST","path":"/login"},"key":["ip"],"#,
+        r#""limits":[{"name":"tries","algorithm":"sliding-window-log","limit":"10 per 10m"}],"on_store_error":"deny"},"#,
         r#"{"name":"sms","key":["header:x-user"],"#,
         r#""limits":[{"name":"code","algorithm":"fixed-window","limit":"1/minute","align":"first-request"}]},"#,
-        r#"{"name":"reports","key":["ip"],"limits":[{"name":"daily","algorithm":"fixed-window","#,
+        r#"{"name":"reports","match":{"path":"/reports/**"},"key":["ip"],"mode":"shadow","limits":[{"name":"daily","algorithm":"fixed-window","#,
         r#""limit":"1000/day","align":"calendar","timezone":"Europe/Paris"}]},"#,
-        r#"{"name":"exports","key":["ip"],"limits":[{"name":"paced","algorithm":"leaky-bucket","#,
+        r#"{"name":"exports","match":{"path":"/export"},"key":["ip"],"limits":[{"name":"paced","algorithm":"leaky-bucket","#,
         r#""limit":"1/s","queue":10,"max_wait":"5s"}]}]"#,
     );
     assert_eq!(parse(SAMPLE).unwrap().policies_json(), wanted);
@@ -81,7 +97,12 @@ fn headers_are_those_of_the_policy_else_of_the_defaults() {
         let file = one.replace("    limits:", &own) + defaults;
         parse(&file).expect(&file).policies[0].headers()
     };
-    let fields = |ratelimit, retry_after, x_ratelimit| Headers { ratelimit, retry_after, x_ratelimit };
+    let fields = |ratelimit, retry_after, x_ratelimit| Headers {
+        ratelimit,
+        retry_after,
+        x_ratelimit,
+        ..Headers::default()
+    };
     assert_eq!(headers("", ""), fields(true, true, XRateLimit::Off));
     assert_eq!(headers("", "[]"), fields(false, false, XRateLimit::Off));
     assert_eq!(headers("defaults: { headers: [] }\n", ""), fields(false, false, XRateLimit::Off));

@@ -55,7 +55,9 @@ impl Validate {
                 Err(Failure::BadInput(strictly(&name, &config, &warnings)))
             }
             (Format::Text, Ok(config)) => {
-                input::warn(&config, voice);
+                if !voice.is_quiet() && !warnings.is_empty() {
+                    cli::tell(config.render_warnings().trim_end());
+                }
                 let table = explained.map(|limits| limits::table(&limits)).unwrap_or_default();
                 cli::print(&(summary(&name, &config) + &table))
             }
@@ -83,13 +85,8 @@ fn summary(file: &str, config: &Config) -> String {
 
 /// What `--strict` says of a file that has only warnings.
 fn strictly(file: &str, config: &Config, warnings: &[ConfigError]) -> String {
-    let mut text = String::new();
-    for ConfigError { line, column, message, hint, .. } in warnings {
-        let hint = hint.as_ref().map_or_else(String::new, |hint| format!(": {hint}"));
-        text.push_str(&format!("error: {message}{hint}\n --> {file}:{line}:{column}\n"));
-    }
-    let counts = input::counts(config);
-    text + &format!("{file}: {counts}, {}, since --strict takes warnings for errors", errors(warnings.len()))
+    let (shown, counts) = (config.render_warnings(), input::counts(config));
+    shown + &format!("{file}: {counts}, {}, since --strict takes warnings for errors", errors(warnings.len()))
 }
 
 fn told(file: &str, n: usize) -> String {

@@ -24,7 +24,8 @@ impl Bench {
     fn hold(&self, cost: u64, now: u64) -> Id {
         let checks = [Check { limit: &self.limit, key: "k".into(), cost }];
         let (_, reservation) = self.store.reserve_now(&checks).expect("memory answers");
-        self.holds.keep(self.policy.clone(), cost, reservation.expect("there is room"), Micros::new(now))
+        let taken = Taken { enforced: Some(reservation.expect("there is room")), shadows: Vec::new() };
+        self.holds.keep(Some(self.policy.clone()), cost, taken, Micros::new(now))
     }
 
     fn end(&self, id: Id, cost: u64, now: u64) -> Result<Ending, NotEnded> {
@@ -43,7 +44,7 @@ const TTL_US: u64 = 15 * 60 * 1_000_000;
 fn an_ending_that_is_repeated_changes_nothing_and_says_the_same() {
     let bench = Bench::new();
     let id = bench.hold(1_000, 0);
-    let ended = Ending { policy: bench.policy.clone(), held: 1_000, cost: 400, charged: 400 };
+    let ended = Ending { policy: Some(bench.policy.clone()), held: 1_000, cost: 400, charged: 400 };
     for _ in 0..3 {
         assert_eq!(bench.end(id, 400, 1), Ok(ended.clone()));
         assert_eq!(bench.used(), 400);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratekeeper_core::{Check, Clock, Decision, Key, Micros, Name, Part};
+use ratekeeper_core::{Check, Clock, Decision, Key, Micros, Name, Part, Reason};
 
 use crate::digits::{hex, millis};
 
@@ -108,13 +108,19 @@ pub(crate) struct Log {
 pub(crate) struct PolicyLog {
     name: Name,
     denied: Sampler,
+    shown: Sampler,
     delayed: Sampler,
 }
 
 impl PolicyLog {
     /// For the policy of this name.
     pub(crate) fn new(name: &Name) -> Self {
-        Self { name: name.clone(), denied: Sampler::default(), delayed: Sampler::default() }
+        Self {
+            name: name.clone(),
+            denied: Sampler::default(),
+            shown: Sampler::default(),
+            delayed: Sampler::default(),
+        }
     }
 }
 
@@ -141,6 +147,17 @@ pub(crate) struct Request<'a> {
     pub(crate) path: Option<&'a str>,
     /// The trace it belongs to.
     pub(crate) trace_id: Option<&'a str>,
+}
+
+impl Request<'_> {
+    fn write(&self, line: &mut Line) {
+        line.text("protocol", self.protocol.name());
+        for (name, value) in [("method", self.method), ("path", self.path), ("trace_id", self.trace_id)] {
+            if let Some(value) = value {
+                line.text(name, value);
+            }
+        }
+    }
 }
 
 /// What happens to the server itself.
@@ -278,6 +295,36 @@ impl Log {
         }
     }
 
+    /// Writes a decision of a policy that only shows itself, if it would have refused.
+    pub(crate) fn shown(&self, policy: &PolicyLog, decided: &Decided<'_>) {
+        if !decided.decision.allowed {
+            let line = |log: &Self, now| log.line_of(now, "shadow_denied", policy, decided);
+            self.sample(&policy.shown, Level::Info, line);
+        }
+    }
+
+    /// Writes that a policy refused without asking any limit.
+    pub(crate) fn blocked(&self, policy: &PolicyLog, key: Option<&Key<'_>>, request: Request<'_>) {
+        self.sample(&policy.denied, Level::Info, |log, now| {
+            let mut line = Line::start(log.settings.format, now, Level::Info, "denied");
+            line.text("policy", policy.name.as_str());
+            if let Some(key) = key {
+                log.key(&mut line, key);
+            }
+            line.text("reason", Reason::Blocked.name());
+            request.write(&mut line);
+            line
+        });
+    }
+
+    fn key(&self, line: &mut Line, key: &Key<'_>) {
+        match self.settings.keys {
+            Keys::Hash => line.text("key", &hashed(&self.secret, key)),
+            Keys::Plain => line.text("key", &String::from_utf8_lossy(&plain(key))),
+            Keys::Off => {}
+        }
+    }
+
     /// Writes what happens to the server.
     pub(crate) fn event(&self, event: &Event<'_>) {
         let (name, level) = event.name();
@@ -335,11 +382,7 @@ impl Log {
         line.text("policy", policy.name.as_str());
         if let Some(check) = checks.get(decision.binding) {
             line.text("limit", check.limit.name().as_str());
-            match self.settings.keys {
-                Keys::Hash => line.text("key", &hashed(&self.secret, &check.key)),
-                Keys::Plain => line.text("key", &String::from_utf8_lossy(&plain(&check.key))),
-                Keys::Off => {}
-            }
+            self.key(&mut line, &check.key);
             line.number("cost", check.cost);
         }
         line.number("remaining", decision.remaining);
@@ -353,14 +396,7 @@ impl Log {
         }
         line.text("mode", mode);
         line.text("source", decision.source.name());
-        line.text("protocol", request.protocol.name());
-        for (name, value) in
-            [("method", request.method), ("path", request.path), ("trace_id", request.trace_id)]
-        {
-            if let Some(value) = value {
-                line.text(name, value);
-            }
-        }
+        request.write(&mut line);
         line
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratekeeper_core::{Decision, Micros, Name, Source};
-use ratekeeper_policy::{Config, Policy, PolicyLimit};
+use ratekeeper_policy::{Action, Config, Policy, PolicyLimit};
 
 use super::{Listener, Protocol};
 use histogram::Histogram;
@@ -54,19 +54,25 @@ enum Answer {
     Allowed,
     Denied,
     Delayed,
+    /// It would have been denied, had the policy been enforced.
+    ShadowDenied,
 }
 
 impl Answer {
-    const ALL: [Self; 3] = [Self::Allowed, Self::Denied, Self::Delayed];
+    const ALL: [Self; 4] = [Self::Allowed, Self::Denied, Self::Delayed, Self::ShadowDenied];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
             Self::Denied => "denied",
             Self::Delayed => "delayed",
+            Self::ShadowDenied => "shadow_denied",
         }
     }
 }
+
+/// What a policy does without asking any limit, and what it is called in the page.
+const ACTIONS: [(Action, &str); 2] = [(Action::Block, "denied"), (Action::Bypass, "bypassed")];
 
 /// How a memory store can reach an answer.
 const SOURCES: [Source; 2] = [Source::Exact, Source::Overflow];
@@ -77,6 +83,8 @@ pub(crate) struct PolicyMetrics {
     name: Name,
     limits: Box<[(Name, Arc<Answers>)]>,
     sources: Arc<[AtomicU64; SOURCES.len()]>,
+    /// Requests for which no limit was asked.
+    actions: Arc<[AtomicU64; ACTIONS.len()]>,
     /// Only a policy with a queue delays.
     delay: Option<Arc<Histogram>>,
 }
@@ -182,22 +190,21 @@ impl PolicyMetrics {
             name: policy.name().clone(),
             limits: policy.limits().iter().map(limit).collect(),
             sources: before.map(|before| Arc::clone(&before.sources)).unwrap_or_default(),
+            actions: before.map(|before| Arc::clone(&before.actions)).unwrap_or_default(),
             delay: has_queue.then(|| delay.unwrap_or_else(|| Arc::new(Histogram::of_delays()))),
         }
     }
 
-    /// Counts a decision about all limits of the policy, in their order, once per request. Looks are no
-    /// decisions: nobody was let in or turned away.
+    /// Counts a decision about limits of the policy, once per request; `binding` is the place of the binding one in
+    /// the policy. Looks are no decisions: nobody was let in or turned away.
     #[inline]
-    pub(crate) fn decided(&self, decision: &Decision) {
+    pub(crate) fn decided(&self, decision: &Decision, binding: Option<usize>) {
         let answer = match decision.allowed {
             false => Answer::Denied,
             true if decision.delay.is_zero() => Answer::Allowed,
             true => Answer::Delayed,
         };
-        if let Some((_, answers)) = self.limits.get(decision.binding) {
-            add(&answers[answer as usize]);
-        }
+        self.count(answer, binding);
         match decision.source {
             Source::Exact => add(&self.sources[0]),
             Source::Overflow => add(&self.sources[1]),
@@ -208,6 +215,25 @@ impl PolicyMetrics {
             && decision.allowed
         {
             delay.observe(decision.delay);
+        }
+    }
+
+    /// Counts what a policy that only shows itself would have done.
+    pub(crate) fn shown(&self, decision: &Decision, binding: Option<usize>) {
+        self.count(if decision.allowed { Answer::Allowed } else { Answer::ShadowDenied }, binding);
+    }
+
+    /// Counts a request for which no limit was asked.
+    pub(crate) fn acted(&self, action: Action) {
+        if let Some(place) = ACTIONS.iter().position(|(known, _)| *known == action) {
+            add(&self.actions[place]);
+        }
+    }
+
+    #[inline]
+    fn count(&self, answer: Answer, binding: Option<usize>) {
+        if let Some((_, answers)) = binding.and_then(|binding| self.limits.get(binding)) {
+            add(&answers[answer as usize]);
         }
     }
 }

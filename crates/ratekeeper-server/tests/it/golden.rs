@@ -19,7 +19,7 @@ use crate::support::{Connection, Response, Server, request};
 const FILE: &str = "tests/it/golden.txt";
 
 /// The configurations of the sections.
-const CONFIGS: [(&str, &str); 3] = [
+const CONFIGS: [(&str, &str); 4] = [
     (
         "main",
         "
@@ -57,6 +57,50 @@ policies:
     limits:
       - { name: own, algorithm: gcra, limit: 5/day, burst: 5 }
       - { name: tenant, algorithm: gcra, limit: 3/day, burst: 3, key: [header:x-tenant] }
+",
+    ),
+    (
+        "policies",
+        "
+version: 1
+client_ip: { trusted_proxies: [10.0.0.0/8] }
+policies:
+  - name: api
+    match: { path: \"/api/**\" }
+    key: [header:x-api-key, ip]
+    limits:
+      - { name: burst, algorithm: token-bucket, limit: 1/hour, burst: 2 }
+      - { name: global, algorithm: gcra, limit: 24/day, burst: 24, key: [global] }
+    overrides:
+      - { key: \"partner-*\", limits: { burst: { limit: 1/hour, burst: 5 } } }
+      - { key: 192.0.2.0/24, action: bypass }
+      - { key: mallory, action: block }
+  - name: write
+    match: { method: [POST, PUT], path: \"/api/**\" }
+    key: [ip]
+    headers: []
+    limits: [{ name: day, algorithm: fixed-window, limit: 3/day, align: first-request }]
+  - name: watch
+    match: { path: \"/api/**\" }
+    key: [ip]
+    mode: shadow
+    limits: [{ name: one, algorithm: fixed-window, limit: 1/day, align: first-request }]
+  - { name: health, match: { path: /healthz }, action: bypass }
+  - { name: admin, match: { path: \"/admin/**\" }, action: block }
+  - { name: asleep, key: [ip], mode: off, limits: [{ name: l, algorithm: gcra, limit: 1/day }] }
+  - { name: try, match: { path: /try }, key: [ip], mode: shadow, limits: [{ name: l, algorithm: fixed-window, limit: 1/day, align: first-request }] }
+  - name: sms
+    match: { path: /sms }
+    key: [header:x-user]
+    missing_key: reject
+    cost: { header: x-cost, default: 2, max: 5 }
+    ratelimit_dialect: both
+    limits: [{ name: code, algorithm: fixed-window, limit: 6/day, align: first-request }]
+  - name: late
+    match: { path: /late }
+    key: [ip]
+    on_excess: drain
+    limits: [{ name: tokens, algorithm: token-bucket, limit: 10/hour, burst: 10 }]
 ",
     ),
     (

@@ -17,6 +17,7 @@ mod life;
 mod manager;
 mod openapi;
 mod paper;
+mod policies;
 mod questions;
 mod readme;
 mod reload;

@@ -286,6 +286,7 @@ version: 1
 policies:
   - name: sms
     key: [header:x-user]
+    missing_key: reject
     limits: [{ name: code, algorithm: fixed-window, limit: 1/minute, align: first-request }]
 ```
 ```console

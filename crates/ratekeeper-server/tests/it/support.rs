@@ -196,6 +196,13 @@ impl Server {
         connection.response()
     }
 
+    /// Asks the HTTP listener.
+    pub(crate) fn send(&self, method: &str, path: &str, body: &str) -> Response {
+        let mut connection = self.connect();
+        connection.send(&request(method, path, "", body.as_bytes()));
+        connection.response()
+    }
+
     /// One question on a connection of its own.
     pub(crate) fn check(&self, body: &str) -> Response {
         let mut connection = self.connect();

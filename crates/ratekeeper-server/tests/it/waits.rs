@@ -55,7 +55,7 @@ fn the_fields_of_every_answer_are_true_to_each_other_over_random_policies() {
     let policies = 120;
     for policy in 0..policies {
         let headers = dice.one_of(&["", "headers: []\n    ", "headers: [ratelimit, x-ratelimit]\n    "]);
-        let _ = write!(file, "  - name: p{policy}\n    key: [ip]\n    {headers}limits:\n");
+        let _ = write!(file, "  - name: p{policy}\n    key: [ip]\n    group: g\n    {headers}limits:\n");
         for index in 0..=dice.below(4) {
             let algorithm = dice.one_of(&ALGORITHMS);
             let window = dice.one_of(&["1ms", "7ms", "100ms", "999ms", "1s", "1001ms", "90s", "1h", "1d"]);
@@ -108,7 +108,7 @@ fn who_waits_for_as_long_as_it_was_told_is_admitted() {
             let limit = limit(&mut dice, algorithm, window, true);
             let _ = writeln!(
                 file,
-                "  - {{ name: p{policies}, key: [ip], limits: [{{ name: l, {limit} }}, \
+                "  - {{ name: p{policies}, key: [ip], group: g, limits: [{{ name: l, {limit} }}, \
                  {{ name: hour, algorithm: gcra, limit: 100000/hour, burst: 100000 }}] }}"
             );
             policies += 1;

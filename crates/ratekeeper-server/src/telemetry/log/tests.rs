@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ratekeeper::{ManualClock, MemoryStore};
-use ratekeeper_core::{Ask, Micros};
-use ratekeeper_policy::{Call, Config};
+use ratekeeper_core::{Ask, Check, Micros};
+use ratekeeper_policy::{Call, Config, Which};
 
 use super::{Decided, Event, Format, Keys, Level, Loaded, Log, LogSettings, PolicyLog, Refused, Request};
 use crate::telemetry::secret::Secret;
@@ -70,7 +70,8 @@ impl World {
     /// Asks once and logs the answer.
     fn ask(&self, policy: usize, key: &str, cost: u64, path: Option<&str>) {
         let call = Call { key: Some(key), keys: &[], cost };
-        let checks = self.config.policies[policy].checks(&call).expect("a good call");
+        let applied = self.config.policies[policy].named(&call, Which::All).expect("a good call");
+        let checks: Vec<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
         let decision = self.store.decide_now(&checks, Ask::Acquire).expect("memory answers");
         let request = Request {
             protocol: Protocol::Http,

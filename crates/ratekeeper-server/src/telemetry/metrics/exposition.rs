@@ -13,7 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::histogram::Histogram;
 use super::process::Process;
-use super::{Answer, CODES, Listener, Metrics, OTHER_CODES, Protocol, SOURCES, Series};
+use super::{ACTIONS, Answer, CODES, Listener, Metrics, OTHER_CODES, Protocol, SOURCES, Series};
 
 /// A format of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,6 +120,12 @@ impl Scrape {
                     ];
                     family.counter(&labels, read(&answers[answer as usize]))?;
                 }
+            }
+        }
+        for policy in policies {
+            for ((_, decision), count) in ACTIONS.iter().zip(&*policy.actions) {
+                let labels = [("policy", policy.name.as_str()), ("limit", ""), ("decision", decision)];
+                family.counter(&labels, read(count))?;
             }
         }
         let help = "Requests decided, by how the answer was reached";

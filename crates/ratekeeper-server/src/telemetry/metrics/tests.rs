@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ratekeeper::{ManualClock, MemoryStore};
-use ratekeeper_core::{Ask, Decision, Micros, Source};
-use ratekeeper_policy::{Call, Config};
+use ratekeeper_core::{Ask, Check, Decision, Micros, Source};
+use ratekeeper_policy::{Call, Config, Which};
 
 use super::exposition::{Exposition, Snapshot, StoreSnapshot};
 use super::{CODES, Metrics};
@@ -40,7 +40,13 @@ fn sized(max_keys: u64, clock: &ManualClock) -> MemoryStore {
 fn decide(config: &Config, store: &MemoryStore, policy: &str, key: &str) -> Decision {
     let policy = config.policy(policy).expect("it is in the file");
     let call = Call { key: Some(key), keys: &[], cost: 1 };
-    store.decide_now(&policy.checks(&call).expect("a good call"), Ask::Acquire).expect("memory answers")
+    let applied = policy.named(&call, Which::All).expect("a good call");
+    let checks: Vec<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
+    store.decide_now(&checks, Ask::Acquire).expect("memory answers")
+}
+
+fn count(policy: Option<&super::PolicyMetrics>, decision: &Decision) {
+    policy.expect("a policy of the file").decided(decision, Some(decision.binding));
 }
 
 fn page(metrics: &Metrics) -> Page {
@@ -73,7 +79,7 @@ fn series_do_not_grow_with_keys() {
         clock.advance(Duration::from_micros(7));
         let (index, name) = if i % 2 == 0 { (0, "api") } else { (1, "jobs") };
         let decision = decide(&config, &store, name, &format!("nobody-else-{i}"));
-        metrics.policy(index).expect("a policy of the file").decided(&decision);
+        count(metrics.policy(index), &decision);
         metrics.decision_took(0, Duration::from_nanos(i));
         metrics.answered(Protocol::Http, u16::try_from(i % 1_000).expect("small"));
     }
@@ -95,8 +101,8 @@ fn series_do_not_grow_with_keys() {
 fn number_of_series_follows_from_the_configuration() {
     // As docs/metrics.md has it.
     let expected = |limits: usize, queue_limits: usize, policies: usize, queues: usize, stores: usize| {
-        let of_limits = 2 * limits + queue_limits;
-        let of_policies = 2 * policies + 14 * queues;
+        let of_limits = 3 * limits + queue_limits;
+        let of_policies = 4 * policies + 14 * queues;
         let of_stores = 20 * stores;
         of_limits + of_policies + of_stores + (CODES.len() + 1) + 2 + 6
     };
@@ -146,11 +152,11 @@ fn decision_is_counted_once_under_its_binding_limit() {
     let (metrics, store) = (Metrics::new(&config, Micros::ZERO), store(&clock));
     let api = metrics.policy(0).expect("api");
     for _ in 0..23 {
-        api.decided(&decide(&config, &store, "api", "k"));
+        count(Some(api), &decide(&config, &store, "api", "k"));
     }
     let jobs = metrics.policy(1).expect("jobs");
     for _ in 0..13 {
-        jobs.decided(&decide(&config, &store, "jobs", "k"));
+        count(Some(jobs), &decide(&config, &store, "jobs", "k"));
     }
     let page = page(&metrics);
     for (labels, value) in [
@@ -181,7 +187,7 @@ fn answers_on_shared_state_are_counted_apart() {
     for i in 0..1_000 {
         let decision = decide(&config, &store, "api", &format!("k{i}"));
         shared += u64::from(decision.source == Source::Overflow);
-        metrics.policy(0).expect("api").decided(&decision);
+        count(metrics.policy(0), &decision);
     }
     assert!(shared > 0);
     let page = page(&metrics);
@@ -227,7 +233,7 @@ fn what_the_caller_knows_is_shown_as_it_is() {
 fn reload_keeps_counting_what_both_configurations_have() {
     let (old, clock) = (config(FILE), ManualClock::at(Micros::new(1_000_000)));
     let (metrics, store) = (Metrics::new(&old, Micros::ZERO), store(&clock));
-    metrics.policy(0).expect("api").decided(&decide(&old, &store, "api", "k"));
+    count(metrics.policy(0), &decide(&old, &store, "api", "k"));
     metrics.decision_took(0, Duration::from_micros(1));
     metrics.answered(Protocol::Http, 200);
     metrics.reload_failed();
@@ -237,7 +243,7 @@ fn reload_keeps_counting_what_both_configurations_have() {
     let new = metrics.reloaded(&config(&text));
     new.reload_succeeded(Micros::new(5_000_000));
     // A request that was under way with the old configuration.
-    metrics.policy(0).expect("api").decided(&decide(&old, &store, "api", "k"));
+    count(metrics.policy(0), &decide(&old, &store, "api", "k"));
     let page = page(&new);
     let decisions = "ratekeeper_decisions_total";
     assert_eq!(page.value(decisions, "decision=allowed,limit=burst,policy=api"), "2");

@@ -1,7 +1,7 @@
 //! `GET` and `DELETE /v1/keys/{policy}/{key}`: what a key has used, and to forget that.
 
-use ratekeeper_core::{Ask, Store as _};
-use ratekeeper_policy::{Call, Policy};
+use ratekeeper_core::{Ask, Check, Store as _};
+use ratekeeper_policy::{Call, Policy, Which};
 use ratekeeper_sim::hints::quoted;
 use serde::Serialize;
 
@@ -33,7 +33,8 @@ struct LimitAnswer<'a> {
 pub(super) fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
     let (index, policy, key) = find(live, rest)?;
     let call = Call { key: Some(&key), keys: &[], cost: 1 };
-    let checks = policy.seen_checks(&call).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    let applied = policy.named(&call, Which::Seen).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    let checks: Vec<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
     if checks.is_empty() {
         return Err(no_such_limit(policy));
     }
@@ -60,7 +61,8 @@ pub(super) fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Pro
 pub(super) async fn reset(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
     let (index, policy, key) = find(live, rest)?;
     let call = Call { key: Some(&key), keys: &[], cost: 0 };
-    let checks = policy.reset_checks(&call).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    let applied = policy.named(&call, Which::Reset).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    let checks: Vec<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
     if checks.is_empty() {
         return Err(no_such_limit(policy));
     }

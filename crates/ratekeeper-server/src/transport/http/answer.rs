@@ -2,55 +2,22 @@
 
 use std::time::Duration;
 
-use ratekeeper_core::{
-    Decision, Limit, LimitItem, Quota, Reason, XRateLimit, policy_field, retry_after_seconds, write_decimal,
-    write_limit_field,
-};
-use ratekeeper_policy::{Headers, Policy, PolicyLimit, XRateLimit as XOption};
+use ratekeeper_core::{Limit, Quota, Reason, Source, retry_after_seconds, write_decimal};
+use ratekeeper_policy::Policy;
 use serde::Serialize;
 
 use crate::app::App;
+use crate::asking::{Asking, Outcome};
 use crate::digits::millis;
 use crate::holds::Ending;
 use crate::live::Live;
 use crate::telemetry::log::instant;
+use crate::transport::http::fields::Fields;
 use crate::transport::http::problem::{PROBLEM_JSON, REDUCED_CAPACITY};
 use crate::transport::http::reply::Reply;
 use crate::transport::http::service::{Call, Decided};
 
 pub(crate) const JSON: &str = "application/json";
-
-/// What is the same in all answers of a policy, written once.
-pub(crate) struct Texts {
-    headers: Headers,
-    /// The value of `RateLimit-Policy`.
-    policy_field: String,
-    limits: Vec<LimitTexts>,
-}
-
-struct LimitTexts {
-    item: LimitItem,
-    /// Its object up to the first number of now.
-    object: String,
-}
-
-impl Texts {
-    pub(crate) fn new(policy: &Policy) -> Self {
-        let texts = |limit: &PolicyLimit| {
-            let (numbers, name) = (limit.named.limit(), limit.named.name());
-            let object = format!(
-                "{{\"policy\":\"{}\",\"name\":\"{name}\",\"capacity\":{},\"window_ms\":{},\"remaining\":",
-                policy.name(),
-                numbers.capacity(),
-                millis(numbers.refill()),
-            );
-            LimitTexts { item: LimitItem::new(policy.name(), name, numbers), object }
-        };
-        let limits: Vec<LimitTexts> = policy.limits().iter().map(texts).collect();
-        let policy_field = policy_field(limits.iter().map(|limit| &limit.item));
-        Self { headers: policy.headers(), policy_field, limits }
-    }
-}
 
 /// What a reservation adds to the object of its check.
 pub(super) struct Held<'h> {
@@ -66,46 +33,29 @@ pub(super) fn write(
     held: Option<&Held<'_>>,
     reply: &mut Reply,
 ) {
-    let texts = live.texts(decided.policy);
-    let refused = call.wants_status && !decided.decision.allowed;
-    if refused {
-        refuse(live, decided, reply);
+    let fields = Fields::new(live, decided);
+    if call.wants_status && !decided.outcome.allowed() {
+        refuse(live, decided, &fields, reply);
     } else {
         reply.begin(200, JSON);
-        write_fields(texts, decided.decision, texts.headers.ratelimit, reply);
+        fields.write_ratelimit(false, reply);
         write_object(live, decided, held, &mut reply.body);
     }
-    write_x_fields(live, texts, decided, reply);
+    fields.write_x_ratelimit(reply);
     if call.preferred {
         reply.field("preference-applied", b"status=429");
     }
 }
 
-/// `RateLimit` and `RateLimit-Policy`: of all limits, or of those that refuse for now.
-fn write_fields(texts: &Texts, decision: &Decision, wanted: bool, reply: &mut Reply) {
-    if !wanted {
-        return;
-    }
-    reply.field("ratelimit-policy", texts.policy_field.as_bytes());
-    let items = texts.limits.iter().map(|limit| &limit.item).zip(decision.limits());
-    reply.field_if("ratelimit", |field| write_limit_field(field, items));
-}
-
-/// The older fields, of the binding limit.
-fn write_x_fields(live: &Live, texts: &Texts, decided: &Decided<'_>, reply: &mut Reply) {
-    let Some(verdict) = decided.decision.limits().get(decided.decision.binding) else { return };
-    if decided.decision.reason == Some(Reason::StoreUnavailable) {
-        // There is no state that these would be the numbers of.
-        return;
-    }
-    let numbers = match texts.headers.x_ratelimit {
-        XOption::Off => return,
-        XOption::Unix => XRateLimit::unix(verdict, live.now()),
-        XOption::Delta => XRateLimit::delta(verdict),
+/// The policy that an answer is by: that of the binding limit, else the one that was asked for or acted.
+pub(super) fn policy<'l>(live: &'l Live, asking: &Asking<'_>, outcome: &Outcome) -> Option<&'l Policy> {
+    let binding = outcome.decision.as_ref().and_then(|decision| asking.places().get(decision.binding));
+    let applied = match (asking.blocked(), binding) {
+        (Some(blocked), _) => Some(blocked),
+        (None, Some(place)) => asking.applied().get(place.applied),
+        (None, None) => asking.applied().first(),
     };
-    reply.number("x-ratelimit-limit", numbers.limit);
-    reply.number("x-ratelimit-remaining", numbers.remaining);
-    reply.number("x-ratelimit-reset", numbers.reset);
+    live.config().policies.get(applied?.policy)
 }
 
 /// A refusal as HTTP says it: a problem object (RFC 9457) with what programs look for beside it.
@@ -123,7 +73,7 @@ struct Refusal<'r> {
     retry_after: Option<u64>,
     retry_after_ms: Option<u64>,
     policy: &'r str,
-    limit: &'r str,
+    limit: Option<&'r str>,
 }
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -132,12 +82,13 @@ const BLOCKED: &str = "urn:ratekeeper:problem:blocked";
 
 /// Answers a refusal in the status: 429 if waiting helps, 413 if the cost can never pass, 503 if it is not the
 /// caller's quota that is used up.
-fn refuse(live: &Live, decided: &Decided<'_>, reply: &mut Reply) {
-    let (texts, decision) = (live.texts(decided.policy), decided.decision);
-    let policy = live.config().policies[decided.policy].name().as_str();
-    let limit = decided.checks.get(decision.binding).map_or("", |check| check.limit.name().as_str());
-    let numbers = decided.checks.get(decision.binding).map(|check| check.limit.limit());
-    let wait = decision.retry_after.filter(|wait| !wait.is_zero());
+fn refuse(live: &Live, decided: &Decided<'_>, fields: &Fields<'_>, reply: &mut Reply) {
+    let policy = policy(live, decided.asking, decided.outcome).map_or("", |policy| policy.name().as_str());
+    let Some(decision) = &decided.outcome.decision else { return refuse_blocked(policy, reply) };
+    let check = decided.asking.checks().get(decision.binding);
+    let (limit, numbers) =
+        (check.map_or("", |check| check.limit.name().as_str()), check.map(|c| c.limit.limit()));
+    let wait = decision.retry_after.filter(|wait| !wait.is_zero()).map(|wait| fields.told(wait));
     let seconds = wait.map(retry_after_seconds);
     let (status, kind, title, error, detail) = match (decision.reason, seconds) {
         (Some(Reason::Limited), Some(seconds)) => {
@@ -152,9 +103,8 @@ fn refuse(live: &Live, decided: &Decided<'_>, reply: &mut Reply) {
             let detail = "There is no place for this key at the moment.".to_owned();
             (503, REDUCED_CAPACITY, "Temporarily reduced capacity", "unavailable", detail)
         }
-        (Some(Reason::Blocked), _) => (403, BLOCKED, "Blocked", "blocked", "This key is blocked.".to_owned()),
         _ => {
-            let (capacity, cost) = (numbers.map_or(0, Limit::capacity), decided.request.cost);
+            let (capacity, cost) = (numbers.map_or(0, Limit::capacity), check.map_or(0, |check| check.cost));
             let detail = format!(
                 "Limit {policy}.{limit} never holds more than {capacity}: a cost of {cost} can never pass."
             );
@@ -163,13 +113,13 @@ fn refuse(live: &Live, decided: &Decided<'_>, reply: &mut Reply) {
     };
     reply.begin(status, PROBLEM_JSON);
     // A 429 always says all of it; the option rules the others.
-    write_fields(texts, decision, status == 429 || texts.headers.ratelimit, reply);
+    fields.write_ratelimit(status == 429, reply);
     let seconds = seconds.filter(|_| matches!(status, 429 | 503));
     if let Some(seconds) = seconds {
         reply.number("retry-after", seconds);
         reply.field("cache-control", b"no-store");
     }
-    let refusing = texts.limits.iter().zip(decision.limits()).filter(|(_, v)| status == 429 && !v.allowed());
+    let refusing = fields.limits().filter(|(_, verdict)| status == 429 && !verdict.allowed());
     let refusal = Refusal {
         kind,
         title,
@@ -181,43 +131,81 @@ fn refuse(live: &Live, decided: &Decided<'_>, reply: &mut Reply) {
         retry_after: seconds,
         retry_after_ms: wait.filter(|_| seconds.is_some()).map(millis),
         policy,
-        limit,
+        limit: Some(limit),
     };
     reply.json(&refusal);
 }
 
+/// No wait helps: it is not a quota that is used up.
+fn refuse_blocked(policy: &str, reply: &mut Reply) {
+    reply.begin(403, PROBLEM_JSON);
+    reply.json(&Refusal {
+        kind: BLOCKED,
+        title: "Blocked",
+        status: 403,
+        detail: format!("Policy {policy} blocks this request."),
+        violated: Vec::new(),
+        error: "blocked",
+        reason: Reason::Blocked.name(),
+        retry_after: None,
+        retry_after_ms: None,
+        policy,
+        limit: None,
+    });
+}
+
 /// Appends the object of a check, field by field in their documented order.
 pub(super) fn write_object(live: &Live, decided: &Decided<'_>, held: Option<&Held<'_>>, body: &mut Vec<u8>) {
-    let decision = decided.decision;
+    let (asking, outcome) = (decided.asking, decided.outcome);
+    let decision = outcome.decision.as_ref();
+    let reason = if outcome.is_blocked { Some(Reason::Blocked) } else { decision.and_then(|d| d.reason) };
+    let limit = decision.and_then(|decision| asking.checks().get(decision.binding));
     let mut text = |text: &str| body.extend_from_slice(text.as_bytes());
     // Names and our own words need no escapes: letters, digits, `_` and `-`.
-    text(if decision.allowed { "{\"allowed\":true,\"" } else { "{\"allowed\":false,\"" });
-    if let Some(reason) = decision.reason {
-        text("reason\":\"");
+    text(if outcome.allowed() { "{\"allowed\":true" } else { "{\"allowed\":false" });
+    if let Some(reason) = reason {
+        text(",\"reason\":\"");
         text(reason.name());
-        text("\",\"");
+        text("\"");
     }
-    text("policy\":\"");
-    text(live.config().policies[decided.policy].name().as_str());
-    text("\",\"limit\":\"");
-    text(decided.checks.get(decision.binding).map_or("", |check| check.limit.name().as_str()));
-    text("\",\"remaining\":");
-    write_decimal(body, decision.remaining);
-    body.extend_from_slice(b",\"retry_after_ms\":");
-    match decision.retry_after {
-        Some(wait) => write_decimal(body, millis(wait)),
-        None => body.extend_from_slice(b"null"),
+    let names = [
+        (
+            ",\"policy\":",
+            policy(live, asking, outcome).map(|policy| policy.name().as_str()).or(decided.named),
+        ),
+        (",\"limit\":", limit.map(|check| check.limit.name().as_str())),
+    ];
+    for (field, name) in names {
+        text(field);
+        match name {
+            Some(name) => {
+                text("\"");
+                text(name);
+                text("\"");
+            }
+            None => text("null"),
+        }
     }
-    body.extend_from_slice(b",\"reset_after_ms\":");
-    write_decimal(body, millis(decision.reset_after));
-    body.extend_from_slice(b",\"delay_ms\":");
-    write_decimal(body, millis(decision.delay));
+    let mut number = |field: &str, number: Option<u64>| {
+        body.extend_from_slice(field.as_bytes());
+        match number {
+            Some(number) => write_decimal(body, number),
+            None => body.extend_from_slice(b"null"),
+        }
+    };
+    // Without a decision: nothing to wait for if it passes, and no wait that would help if it does not.
+    let wait = match decision {
+        Some(decision) => decision.retry_after.map(millis),
+        None => (!outcome.is_blocked).then_some(0),
+    };
+    number(",\"remaining\":", decision.map(|decision| decision.remaining));
+    number(",\"retry_after_ms\":", wait);
+    number(",\"reset_after_ms\":", decision.map(|decision| millis(decision.reset_after)));
+    number(",\"delay_ms\":", Some(decision.map_or(0, |decision| millis(decision.delay))));
     body.extend_from_slice(b",\"source\":\"");
-    body.extend_from_slice(decision.source.name().as_bytes());
+    body.extend_from_slice(decision.map_or(Source::Exact, |decision| decision.source).name().as_bytes());
     body.extend_from_slice(b"\",\"limits\":[");
-    for (index, (texts, verdict)) in
-        live.texts(decided.policy).limits.iter().zip(decision.limits()).enumerate()
-    {
+    for (index, (texts, verdict)) in Fields::new(live, decided).limits().enumerate() {
         if index > 0 {
             body.push(b',');
         }
@@ -227,7 +215,13 @@ pub(super) fn write_object(live: &Live, decided: &Decided<'_>, held: Option<&Hel
         write_decimal(body, millis(verdict.reset_after()));
         body.push(b'}');
     }
-    body.extend_from_slice(b"],\"shadow_denied\":[]");
+    body.extend_from_slice(b"],\"shadow_denied\":[");
+    for (index, name) in outcome.shadow_denied.iter().enumerate() {
+        body.extend_from_slice(if index > 0 { b",\"" } else { b"\"" });
+        body.extend_from_slice(name.as_bytes());
+        body.push(b'"');
+    }
+    body.push(b']');
     if let Some(held) = held {
         body.extend_from_slice(b",\"id\":\"");
         body.extend_from_slice(held.id.as_bytes());
@@ -241,9 +235,10 @@ pub(super) fn write_object(live: &Live, decided: &Decided<'_>, held: Option<&Hel
 pub(super) fn ended(id: &str, ending: &Ending, reply: &mut Reply) {
     reply.begin(200, JSON);
     let Ending { policy, held, cost, charged } = ending;
+    let policy = policy.as_ref().map_or_else(|| "null".to_owned(), |name| format!("\"{name}\""));
     // The id is one of ours: hexadecimal digits.
     let text = format!(
-        "{{\"id\":\"{id}\",\"policy\":\"{policy}\",\"held\":{held},\"cost\":{cost},\"charged\":{charged}}}"
+        "{{\"id\":\"{id}\",\"policy\":{policy},\"held\":{held},\"cost\":{cost},\"charged\":{charged}}}"
     );
     reply.body.extend_from_slice(text.as_bytes());
 }

@@ -3,8 +3,10 @@
 //! `connection` has the sockets.
 
 mod answer;
+mod attributes;
 mod connection;
 mod date;
+mod fields;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,8 +20,9 @@ mod talk;
 mod unsent;
 mod wishes;
 
-pub(crate) use answer::{JSON, Texts, VERBOSE, policies, probe};
+pub(crate) use answer::{JSON, VERBOSE, policies, probe};
 pub(crate) use connection::{Site, serve};
+pub(crate) use fields::Texts;
 pub(crate) use problem::Problem;
 pub(crate) use reply::Reply;
 pub(crate) use routes::Answer;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::transport::http::attributes::{self, Attributes};
 use ratekeeper_core::Ask;
 use ratekeeper_sim::json::{Flaw, Object, Places};
 
@@ -13,7 +14,10 @@ pub(super) struct CheckRequest<'a> {
     pub(super) policy: Cow<'a, str>,
     pub(super) key: Option<Cow<'a, str>>,
     pub(super) keys: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    pub(super) cost: u64,
+    /// What the request costs; else its policies say.
+    pub(super) cost: Option<u64>,
+    /// The request itself, if no policy is named.
+    pub(super) attributes: Option<Attributes<'a>>,
     pub(super) ask: Ask,
     pub(super) places: Places<'a>,
 }
@@ -40,16 +44,31 @@ impl<'a> CheckRequest<'a> {
     fn read(mut object: Object<'a>, ask: Ask) -> Result<Self, Vec<Flaw>> {
         let policy = object.text("policy");
         let key = object.text("key");
-        let cost = object.whole("cost", u64::MAX).unwrap_or(1);
+        let cost = object.whole("cost", u64::MAX);
         let keys = object.keys("keys");
-        let why = "`attributes` is not available in this version: name a policy and a key";
-        let by_attributes = object.refuse("attributes", why);
-        if !object.has("policy") && !by_attributes {
-            let message = "`policy` is missing: the name of the policy that decides".to_owned();
-            object.wrong("policy", message, None);
+        let attributes = object.object("attributes", attributes::EXAMPLE, Attributes::read);
+        let describes = object.has("attributes");
+        if !object.has("policy") && !describes {
+            let message =
+                "`policy` is missing: name the one that decides, or describe the request by `attributes`";
+            object.wrong("policy", message.to_owned(), None);
+        }
+        for named in ["policy", "key", "keys"] {
+            if describes && object.has(named) {
+                let message = format!("`{named}` and `attributes` exclude each other");
+                let hint = "name a policy and its key, or let them be found by what the request is";
+                object.wrong(named, message, Some(hint.to_owned()));
+            }
         }
         let places = object.finish()?;
-        Ok(Self { policy: policy.unwrap_or_default(), key, keys, cost, ask, places })
+        Ok(Self { policy: policy.unwrap_or_default(), key, keys, cost, attributes, ask, places })
+    }
+}
+
+impl CheckRequest<'_> {
+    /// The policy that it names, if it does.
+    pub(super) fn named(&self) -> Option<&str> {
+        self.attributes.is_none().then_some(&*self.policy)
     }
 }
 

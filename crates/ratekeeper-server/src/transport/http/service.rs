@@ -4,16 +4,18 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ratekeeper_core::{Ask, Check, Decision, Micros, StoreError, retry_after_seconds};
-use ratekeeper_policy::{Call as PolicyCall, Policy};
+use ratekeeper_core::{Ask, Micros, StoreError, retry_after_seconds};
+use ratekeeper_policy::{Call as PolicyCall, Plan, PlanError, Policy, Request as Described};
 use ratekeeper_sim::hints::quoted;
 use ratekeeper_sim::json::Flaw;
 use tokio::sync::Semaphore;
 
 use crate::app::App;
+use crate::asking::{Asking, Outcome};
 use crate::holds::{self, HOLD_TTL, MAX_HOLDS, NotEnded};
-use crate::live::{Asked, Live};
+use crate::live::{Live, Seen};
 use crate::transport::http::answer;
+use crate::transport::http::attributes::{Attributes, Lines};
 use crate::transport::http::problem::Problem;
 use crate::transport::http::question::{CheckRequest, Ending, parse_batch};
 use crate::transport::http::reply::Reply;
@@ -67,17 +69,10 @@ pub(super) struct Call<'b> {
 
 /// A check that has been decided.
 pub(super) struct Decided<'d> {
-    pub(super) policy: usize,
-    pub(super) request: &'d CheckRequest<'d>,
-    pub(super) checks: &'d [Check<'d>],
-    pub(super) decision: &'d Decision,
-}
-
-/// A check whose policy and keys have been found.
-struct Prepared<'p> {
-    request: &'p CheckRequest<'p>,
-    policy: usize,
-    checks: Vec<Check<'p>>,
+    /// The policy that the caller named, if it did.
+    pub(super) named: Option<&'d str>,
+    pub(super) asking: &'d Asking<'d>,
+    pub(super) outcome: &'d Outcome,
 }
 
 /// Answers requests; one for all connections of a listener.
@@ -192,23 +187,28 @@ impl Service {
     /// Takes what is asked for and keeps under an id what is needed to settle it.
     fn reserve(&self, live: &Live, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
         let request = parsed(CheckRequest::parse_reserve(call.body))?;
-        if request.cost == 0 {
+        if request.cost == Some(0) {
             let message = "a reservation holds at least 1".to_owned();
             return Err(Problem::bad_input(&[request.places.flaw("cost", message, None)]));
         }
-        let keys = own_keys(&request);
-        let Prepared { policy, checks, .. } = prepare(live, &request, &keys, &Cell::new(MAX_HINTS))?;
+        let material = Material::of(&request);
+        let described = material.request(live, &request)?;
+        let plan = plan(live, &request, &material, described.as_ref(), &Cell::new(MAX_HINTS))?;
+        let asking = Asking::new(live, plan.applied());
         let now = self.now();
         self.app
             .holds()
             .room(now)
             .map_err(|wait| Problem::too_many_holds(MAX_HOLDS, retry_after_seconds(wait)))?;
-        let (decision, reservation) = live.reserve(policy, &checks).map_err(of_store)?;
-        live.note(policy, &checks, &decision);
-        let (holds, name) = (self.app.holds(), live.config().policies[policy].name().clone());
-        let id = reservation.map(|taken| holds::written(holds.keep(name, request.cost, taken, now)));
+        let (outcome, taken) = live.reserve(&asking).map_err(of_store)?;
+        live.note(&asking, &outcome, &seen(&request));
+        let id = outcome.allowed().then(|| {
+            let name = answer::policy(live, &asking, &outcome).map(|policy| policy.name().clone());
+            let cost = request.cost.unwrap_or_else(|| asking.checks().first().map_or(1, |check| check.cost));
+            holds::written(self.app.holds().keep(name, cost, taken, now))
+        });
         let held = id.as_deref().map(|id| answer::Held { id, ttl: HOLD_TTL });
-        let decided = Decided { policy, request: &request, checks: &checks, decision: &decision };
+        let decided = Decided { named: request.named(), asking: &asking, outcome: &outcome };
         answer::write(live, &decided, call, held.as_ref(), reply);
         Ok(())
     }
@@ -239,13 +239,15 @@ fn check_all(live: &Live, run: &[Call<'_>], reply: &mut Reply, each: &mut dyn Fn
 
 fn check(live: &Live, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem> {
     let request = parsed(CheckRequest::parse(call.body))?;
-    let keys = own_keys(&request);
-    let Prepared { policy, checks, .. } = prepare(live, &request, &keys, &Cell::new(MAX_HINTS))?;
-    let decision = live.decide(policy, &checks, request.ask).map_err(of_store)?;
+    let material = Material::of(&request);
+    let described = material.request(live, &request)?;
+    let plan = plan(live, &request, &material, described.as_ref(), &Cell::new(MAX_HINTS))?;
+    let asking = Asking::new(live, plan.applied());
+    let outcome = live.decide(&asking, request.ask).map_err(of_store)?;
     if request.ask == Ask::Acquire {
-        live.note(policy, &checks, &decision);
+        live.note(&asking, &outcome, &seen(&request));
     }
-    let decided = Decided { policy, request: &request, checks: &checks, decision: &decision };
+    let decided = Decided { named: request.named(), asking: &asking, outcome: &outcome };
     answer::write(live, &decided, call, None, reply);
     Ok(())
 }
@@ -276,42 +278,133 @@ fn parsed(request: Result<CheckRequest<'_>, Vec<Flaw>>) -> Parsed<'_> {
 
 /// Decides checks in their order, all at once.
 fn decide(live: &Live, asked: &[Parsed<'_>], each: &mut dyn FnMut(usize, Result<Decided<'_>, Problem>)) {
-    let keys: Vec<_> =
-        asked.iter().map(|request| request.as_ref().map_or_else(|_| Vec::new(), own_keys)).collect();
-    let hints = Cell::new(MAX_HINTS);
-    let prepared: Vec<_> = asked
+    let materials: Vec<_> =
+        asked.iter().map(|request| request.as_ref().ok().map(Material::of).unwrap_or_default()).collect();
+    let described: Vec<_> = asked
         .iter()
-        .zip(&keys)
-        .map(|(request, keys)| match request {
-            Ok(request) => prepare(live, request, keys, &hints),
+        .zip(&materials)
+        .map(|(request, material)| match request {
+            Ok(request) => material.request(live, request),
             Err(problem) => Err(problem.clone()),
         })
         .collect();
-    let questions: Vec<_> = prepared
+    let hints = Cell::new(MAX_HINTS);
+    let plans: Vec<_> = asked
         .iter()
-        .filter_map(|prepared| prepared.as_ref().ok())
-        .map(|Prepared { request, policy, checks }| Asked { policy: *policy, checks, ask: request.ask })
+        .zip(materials.iter().zip(&described))
+        .map(|(request, (material, described))| match (request, described) {
+            (Ok(request), Ok(described)) => plan(live, request, material, described.as_ref(), &hints),
+            (Err(problem), _) | (_, Err(problem)) => Err(problem.clone()),
+        })
         .collect();
-    let mut decisions = live.decide_batch(&questions).into_iter();
-    for (index, prepared) in prepared.into_iter().enumerate() {
-        let Prepared { request, policy, checks } = match prepared {
-            Ok(prepared) => prepared,
-            Err(problem) => {
+    let askings: Vec<_> = plans
+        .iter()
+        .map(|plan| plan.as_ref().map(|plan| Asking::new(live, plan.applied())).map_err(Problem::clone))
+        .collect();
+    let questions: Vec<_> = asked
+        .iter()
+        .zip(&askings)
+        .filter_map(|(request, asking)| Some((asking.as_ref().ok()?, request.as_ref().ok()?.ask)))
+        .collect();
+    let mut outcomes = live.decide_batch(&questions).into_iter();
+    for (index, (request, asking)) in asked.iter().zip(askings).enumerate() {
+        let (request, asking) = match (request, asking) {
+            (Ok(request), Ok(asking)) => (request, asking),
+            (_, Err(problem)) => {
                 each(index, Err(problem));
                 continue;
             }
+            (Err(problem), _) => {
+                each(index, Err(problem.clone()));
+                continue;
+            }
         };
-        match decisions.next() {
-            Some(Ok(decision)) => {
+        match outcomes.next() {
+            Some(Ok(outcome)) => {
                 if request.ask == Ask::Acquire {
-                    live.note(policy, &checks, &decision);
+                    live.note(&asking, &outcome, &seen(request));
                 }
-                each(index, Ok(Decided { policy, request, checks: &checks, decision: &decision }));
+                each(index, Ok(Decided { named: request.named(), asking: &asking, outcome: &outcome }));
             }
             Some(Err(wrong)) => each(index, Err(of_store(wrong))),
             None => each(index, Err(Problem::unavailable("the store is silent".to_owned()))),
         }
     }
+}
+
+/// What a request is made of, in the form in which policies look at it.
+#[derive(Default)]
+struct Material<'r> {
+    /// The keys that it gives for limits with keys of their own.
+    keys: Vec<(&'r str, &'r str)>,
+    /// The field lines that it describes.
+    lines: Lines<'r>,
+}
+
+impl<'r> Material<'r> {
+    fn of(request: &'r CheckRequest<'_>) -> Self {
+        Self {
+            keys: request.keys.iter().map(|(name, key)| (name.as_ref(), key.as_ref())).collect(),
+            lines: request.attributes.as_ref().map(Attributes::lines).unwrap_or_default(),
+        }
+    }
+
+    /// The request that is described, if none of the policies is named.
+    fn request(
+        &'r self,
+        live: &Live,
+        request: &'r CheckRequest<'_>,
+    ) -> Result<Option<Described<'r>>, Problem> {
+        let Some(attributes) = &request.attributes else { return Ok(None) };
+        let described = Described::new(&attributes.facts(&self.lines), &live.config().client_ip);
+        described.map(Some).map_err(|wrong| {
+            let flaw = request.places.flaw_within("attributes", "path", wrong.to_string(), None);
+            Problem::bad_input(&[flaw])
+        })
+    }
+}
+
+/// What is to be told of a request.
+fn seen<'r>(request: &'r CheckRequest<'_>) -> Seen<'r> {
+    request.attributes.as_ref().map_or_else(Seen::default, |attributes| Seen {
+        method: attributes.method(),
+        path: attributes.path(),
+    })
+}
+
+/// What is done with a request: by the policy that it names, or by those that apply to what it describes.
+fn plan<'p>(
+    live: &'p Live,
+    request: &'p CheckRequest<'_>,
+    material: &'p Material<'_>,
+    described: Option<&'p Described<'_>>,
+    hints: &Cell<u32>,
+) -> Result<Plan<'p>, Problem> {
+    let policies = &live.config().policies;
+    if let Some(described) = described {
+        return policies.plan(described, request.cost).map_err(|wrong| of_plan(request, &wrong));
+    }
+    let (index, policy) = named(live, request, hints)?;
+    let cost = request.cost.unwrap_or_else(|| policy.options().cost.default_cost());
+    let call = PolicyCall { key: request.key.as_deref(), keys: &material.keys, cost };
+    let wrong = |wrong| Problem::bad_input(&[ratekeeper_sim::call_flaw(&request.places, &wrong)]);
+    policies.named(index, &call).map_err(wrong)
+}
+
+/// What a request lacks that a policy insists on.
+fn of_plan(request: &CheckRequest<'_>, wrong: &PlanError) -> Problem {
+    let message = wrong.to_string();
+    let flaw = match wrong {
+        PlanError::TooManyLimits { .. } => return Problem::too_many_limits(message),
+        PlanError::Cost { header, .. } => {
+            let mut flaw = request.places.flaw_within("attributes", "headers", message, None);
+            flaw.pointer.push('/');
+            flaw.pointer.push_str(header);
+            flaw
+        }
+        _ => request.places.flaw("attributes", message, None),
+    };
+    Problem::bad_input(&[flaw])
 }
 
 /// The policy that a request names.
@@ -331,25 +424,6 @@ fn named<'l>(
     let hint = near.map(|name| format!("did you mean `{name}`?"));
     let message = format!("there is no policy {}", quoted(&request.policy));
     Err(Problem::unknown_policy(&request.places.flaw("policy", message, hint)))
-}
-
-fn prepare<'p>(
-    live: &'p Live,
-    request: &'p CheckRequest<'p>,
-    keys: &'p [(&'p str, &'p str)],
-    hints: &Cell<u32>,
-) -> Result<Prepared<'p>, Problem> {
-    let (index, policy) = named(live, request, hints)?;
-    let call = PolicyCall { key: request.key.as_deref(), keys, cost: request.cost };
-    let checks = policy
-        .checks(&call)
-        .map_err(|wrong| Problem::bad_input(&[ratekeeper_sim::call_flaw(&request.places, &wrong)]))?;
-    Ok(Prepared { request, policy: index, checks })
-}
-
-/// The keys that a request gives for limits with keys of their own.
-fn own_keys<'r>(request: &'r CheckRequest<'_>) -> Vec<(&'r str, &'r str)> {
-    request.keys.iter().map(|(name, key)| (name.as_ref(), key.as_ref())).collect()
 }
 
 /// What a store's failure is to the caller.

@@ -13,17 +13,23 @@ stores:
 defaults: { store: local }
 policies:
   - name: api
+    match: { path: /api }
     key: [header:x-api-key, ip]
     headers: [ratelimit, retry-after, x-ratelimit]
+    missing_key: skip
     limits:
       - { name: burst, algorithm: token-bucket, limit: 20/day, burst: 20 }
       - { name: tenant, algorithm: sliding-window-counter, limit: 300/day, key: [header:x-tenant] }
       - { name: global, algorithm: gcra, limit: 10000/day, burst: 500, key: [global] }
   - name: sms
+    match: { path: /sms }
     key: [header:x-user]
+    missing_key: reject
     limits: [{ name: code, algorithm: fixed-window, limit: 1/day, align: first-request }]
   - name: llm
+    match: { path: /llm }
     key: [header:x-user]
+    missing_key: reject
     limits: [{ name: tokens, algorithm: token-bucket, limit: 1000/day, burst: 1000 }]
   - name: crowd
     key: [ip]
@@ -33,6 +39,9 @@ policies:
     headers: [x-ratelimit-delta]
     key: [ip]
     limits: [{ name: one, algorithm: gcra, limit: 1/day }]
+  - { name: closed, match: { path: \"/closed/**\" }, action: block }
+  - { name: open, match: { path: /open }, action: bypass }
+  - { name: seen, match: { path: \"/seen/{id}\" }, key: [path:id], mode: shadow, limits: [{ name: l, algorithm: fixed-window, limit: 1/day, align: first-request }] }
 ";
 const TOKEN: &str = "0123456789abcdef";
 const PREFER: &str = "prefer: status=429\r\n";
@@ -106,6 +115,17 @@ fn checks(api: &mut Api, server: &Server) {
     api.ask(&much.with(PREFER), 413);
     api.ask(&much.target("/v1/check?stat=true"), 400);
     api.ask(&check(r#"{"policy":"sns","key":"k"}"#), 404);
+    let closed = check(
+        r#"{"attributes":{"method":"GET","path":"/closed/x","host":"a","peer":"unix","headers":{"a":["b"]}}}"#,
+    );
+    assert_eq!(api.ask_well(&closed)["reason"], "blocked");
+    api.ask(&closed.with(PREFER), 403);
+    let open = check(r#"{"attributes":{"path":"/open"}}"#);
+    assert_eq!(api.ask_well(&open)["policy"], "open");
+    assert_eq!(api.ask_well(&check(r#"{"attributes":{"path":"/none"}}"#))["policy"], Value::Null);
+    let seen = check(r#"{"attributes":{"path":"/seen/7"}}"#);
+    assert_eq!(api.ask_well(&seen)["shadow_denied"], Value::Array(Vec::new()));
+    assert_eq!(api.ask_well(&seen)["shadow_denied"][0], "seen.l");
     let batch = |body| Question::post(&server.address, "/v1/check:batch", body);
     let mixed = batch(r#"{"checks":[{"policy":"sms","key":"b"},{"policy":"sms","key":"b"},{"policy":"x"}]}"#);
     let results = api.ask_well(&mixed)["results"].clone();
@@ -121,6 +141,7 @@ fn reservations(api: &mut Api, server: &Server) {
     api.ask(&post("/v1/reserve", r#"{"policy":"llm","key":"k","cost":1001}"#).with(PREFER), 413);
     api.ask(&post("/v1/reserve", r#"{"policy":"llm","key":"k","cost":0}"#), 400);
     api.ask(&post("/v1/reserve", r#"{"policy":"lm","key":"k"}"#), 404);
+    api.ask(&post("/v1/reserve", r#"{"policy":"closed","key":"k"}"#).with(PREFER), 403);
     // More than is there: `charged` says how much was.
     let settle = format!(r#"{{"id":"{id}","cost":5000}}"#);
     let refund = format!(r#"{{"id":"{id}"}}"#);

@@ -73,9 +73,15 @@ impl Spec {
             if bound("maxItems").is_some_and(|most| items.len() as u64 > most) {
                 flaw("has too many items".to_owned());
             }
-            for (index, item) in items.iter().enumerate() {
-                let schema = schema.get("items").unwrap_or_else(|| panic!("{at}: no `items`"));
-                flaws.extend(self.flaws(schema, item, &format!("{at}/{index}")));
+            match schema.get("items") {
+                Some(schema) => {
+                    for (index, item) in items.iter().enumerate() {
+                        flaws.extend(self.flaws(schema, item, &format!("{at}/{index}")));
+                    }
+                }
+                // A choice says it in its parts.
+                None if schema.get("anyOf").is_some() => {}
+                None => flaws.push(format!("{at} has items that are not documented")),
             }
         }
         if let Some(choices) = schema.get("anyOf").and_then(Value::as_array) {

@@ -119,6 +119,24 @@ impl MemoryStore {
         Ok((decision, reservation))
     }
 
+    /// Decides a request whose limits lie in several stores so that it can be settled: [`MemoryStore::reserve_now`]
+    /// and [`MemoryStore::decide_across`].
+    ///
+    /// # Errors
+    /// Those of [`MemoryStore::decide_now`].
+    pub fn reserve_across(
+        parts: &[(&Self, Check<'_>)],
+    ) -> Result<(Decision, Option<Reservation>), StoreError> {
+        let queries = Self::queries_across(parts)?;
+        let decision = Decision::of(decide_queries(&queries, Ask::Acquire));
+        let part = |(query, (store, check)): (&Query<'_>, &(&Self, Check<'_>))| {
+            Part::of(store.inner(), check.limit.shared_calendar(), query)
+        };
+        let taken = || queries.iter().zip(parts).map(part).collect();
+        let reservation = decision.allowed.then(|| Reservation::new(taken(), decision.limits()));
+        Ok((decision, reservation))
+    }
+
     /// Gives admissions back by the safe rule, as [`Store::refund`](ratekeeper_core::Store::refund) does; a plain
     /// function. The caller sees to it that no token is used twice.
     ///

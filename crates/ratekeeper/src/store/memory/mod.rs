@@ -359,6 +359,22 @@ impl MemoryStore {
         Ok(Decision::of(decide_queries(&queries, ask)))
     }
 
+    /// Decides a request whose limits lie in several stores, as [`MemoryStore::decide_now`] does within one: all
+    /// states are locked before the clock is read, so it is one step for all threads.
+    ///
+    /// # Errors
+    /// Those of [`MemoryStore::decide_now`].
+    pub fn decide_across(parts: &[(&Self, Check<'_>)], ask: Ask) -> Result<Decision, StoreError> {
+        Ok(Decision::of(decide_queries(&Self::queries_across(parts)?, ask)))
+    }
+
+    pub(crate) fn queries_across<'q>(parts: &[(&'q Self, Check<'q>)]) -> Result<Vec<Query<'q>>, StoreError> {
+        if parts.len() > MAX_LIMITS {
+            return Err(StoreError::TooManyLimits);
+        }
+        parts.iter().map(|(store, check)| store.query(check)).collect()
+    }
+
     fn queries<'q>(&'q self, checks: &[Check<'q>]) -> Result<Vec<Query<'q>>, StoreError> {
         if checks.len() > MAX_LIMITS {
             return Err(StoreError::TooManyLimits);
@@ -380,7 +396,7 @@ impl MemoryStore {
             id: named.id(),
             hash: self.inner.hash(named.id(), &check.key),
             cost: check.cost,
-            up_to: false,
+            up_to: named.is_draining(),
             calendar: named.calendar(),
         }
     }

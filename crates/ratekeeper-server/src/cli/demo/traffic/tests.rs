@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use ratekeeper_core::{Ask, ManualClock, Micros};
-use ratekeeper_policy::{Call, Config};
+use ratekeeper_core::{Ask, Check, ManualClock, Micros};
+use ratekeeper_policy::{Call, Config, Which};
 use tokio::time::Instant;
 
 use super::*;
@@ -27,7 +27,8 @@ fn answers(seed: u64) -> BTreeMap<&'static str, (u64, u64)> {
         clock.set(Micros::new(1_767_225_600_000_000 + n * 1_000_000 / PER_SECOND));
         let policy = config.policy(question.policy).expect("the policy is there");
         let call = Call { key: Some(&question.key), keys: &[], cost: question.cost };
-        let checks = policy.checks(&call).expect("the key fits");
+        let applied = policy.named(&call, Which::All).expect("the key fits");
+        let checks: Vec<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
         let decision = stores[0].1.decide_now(&checks, Ask::Acquire).expect("memory answers");
         let (refused, asked) = answers.entry(question.policy).or_default();
         *asked += 1;

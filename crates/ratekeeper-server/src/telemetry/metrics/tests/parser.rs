@@ -132,7 +132,11 @@ fn sample(line: &str) -> (Series, String) {
         let (name, value) = label.split_once('=').expect("a label has a value");
         let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).expect("in quotes");
         // Names of ours, numbers and hashes: nothing that would need an escape.
-        assert!(is_name(name) && !value.is_empty() && !value.contains(['"', '\\', ' ']), "{line}");
+        // An empty limit: none was asked.
+        assert!(
+            is_name(name) && (!value.is_empty() || name == "limit") && !value.contains(['"', '\\', ' ']),
+            "{line}"
+        );
         let bound = |le: &str| le.parse::<f64>().expect("a number").to_string();
         let value = if name == "le" { bound(value) } else { value.to_owned() };
         pairs.push((name.to_owned(), value));

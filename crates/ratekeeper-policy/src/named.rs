@@ -1,0 +1,105 @@
+//! A policy whose caller names it, and says who is limited.
+
+use ratekeeper_core::MAX_KEY_BYTES;
+
+use crate::few::Few;
+use crate::found::{FoundKey, NotGiven};
+use crate::key::KeySpec;
+use crate::plan::{Applied, Does};
+use crate::policy::{Call, CallError, KeyField, Policy, PolicyLimit, entry};
+
+/// Which limits of a policy are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// All of them; each needs its key.
+    All,
+    /// Those that a look sees: those that count by the policy's key, those with a key of their own that the call
+    /// gives, and those that everybody shares.
+    Seen,
+    /// Those that a reset forgets: as for a look, but not what everybody shares, so that no caller's reset clears
+    /// that.
+    Reset,
+}
+
+impl Policy {
+    /// What this policy does with a request whose caller names it; its mode is for the caller to look at.
+    ///
+    /// A limit counts by its entry in `keys` if there is one, else by the call's key; one with a key of its own
+    /// needs its entry. A `global` limit has one counter whatever the call says. Values of different alternatives
+    /// are different keys. Overrides are those of the call's key.
+    ///
+    /// # Errors
+    /// If a key that is needed is absent, empty or longer than [`MAX_KEY_BYTES`] (bytes as given), or `keys` names
+    /// a limit that the policy has not. Nobody is unlimited for want of a key.
+    pub fn named<'a>(&'a self, call: &Call<'a>, which: Which) -> Result<Applied<'a>, CallError> {
+        self.check_names(call)?;
+        let mut applied = Applied {
+            policy: 0,
+            mode: self.options().mode,
+            does: Does::Limits(self.limits()),
+            by_override: None,
+            cost: call.cost,
+            key: None,
+            own: Few::default(),
+            taking_part: 0,
+        };
+        let has_overrides = !self.overrides().as_slice().is_empty();
+        let needs_key = self.limits().iter().any(|limit| limit.key.is_none() && entry(call, limit).is_none());
+        if needs_key || (has_overrides && call.key.is_some()) {
+            applied.key = Some(self.given(self.key(), call.key, KeyField::Key)?);
+        }
+        for (place, limit) in self.limits().iter().enumerate() {
+            if !self.is_meant(limit, call, which) {
+                continue;
+            }
+            if limit.key.is_some() || entry(call, limit).is_some() {
+                let spec = limit.key.as_ref().or_else(|| self.key());
+                let field = KeyField::Keys(limit.named.name().clone());
+                applied.own.push((place, self.given(spec, entry(call, limit), field)?));
+            }
+            applied.taking_part |= 1 << place;
+        }
+        let over = applied.key.as_ref().and_then(|key| self.overrides().find(key));
+        match (over, self.options().action) {
+            (Some((place, over)), _) => {
+                applied.does = over.act().does();
+                applied.by_override = Some(place);
+            }
+            (None, Some(action)) => applied.does = Does::Action(action),
+            (None, None) => {}
+        }
+        Ok(applied)
+    }
+
+    fn is_meant(&self, limit: &PolicyLimit, call: &Call<'_>, which: Which) -> bool {
+        match (which, &limit.key) {
+            (Which::All, _) | (_, None) => true,
+            (Which::Seen, Some(own)) => own.is_global() || entry(call, limit).is_some(),
+            (Which::Reset, Some(own)) => !own.is_global() && entry(call, limit).is_some(),
+        }
+    }
+
+    fn given<'a>(
+        &'a self,
+        spec: Option<&'a KeySpec>,
+        value: Option<&'a str>,
+        field: KeyField,
+    ) -> Result<FoundKey<'a>, CallError> {
+        if spec.is_some_and(KeySpec::is_global) {
+            return Ok(FoundKey::global());
+        }
+        let Some(value) = value else { return Err(CallError::Absent(field)) };
+        if value.len() > MAX_KEY_BYTES {
+            return Err(CallError::TooLong(field));
+        }
+        let found = match spec {
+            Some(spec) => spec.given(value),
+            None if value.is_empty() => Err(NotGiven::Empty),
+            None => Ok(FoundKey::unnamed(value)),
+        };
+        found.map_err(|wrong| match wrong {
+            NotGiven::Empty => CallError::Empty(field),
+            NotGiven::Parts(parts) => CallError::Parts(field, parts),
+        })
+    }
+}

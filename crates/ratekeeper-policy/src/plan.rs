@@ -1,0 +1,370 @@
+//! Which policies apply to a request, by which keys, at which cost, and what each of them does.
+
+use core::fmt;
+use core::ops::Deref;
+use std::collections::HashMap;
+
+use ratekeeper_core::{Check, Key, MAX_KEY_BYTES, MAX_LIMITS, Name};
+use smallvec::SmallVec;
+
+use crate::client_ip::ClientIp;
+use crate::few::Few;
+use crate::found::FoundKey;
+use crate::index::Index;
+use crate::key::KeySpec;
+use crate::matcher::Match;
+use crate::named::Which;
+use crate::options::{Action, CostSpec, MissingKey, Mode};
+use crate::overrides::Act;
+use crate::policy::{Call, CallError, Policy, PolicyLimit};
+use crate::request::Request;
+
+/// The policies of a file, in its order, and how those that apply to a request are found.
+#[derive(Clone, Debug, Default)]
+pub struct Policies {
+    list: Vec<Policy>,
+    by_name: HashMap<Box<str>, usize>,
+    index: Index,
+    /// For each policy the ones that it replaces.
+    replaced: Vec<Vec<usize>>,
+    client_ip: ClientIp,
+}
+
+impl Deref for Policies {
+    type Target = [Policy];
+
+    fn deref(&self) -> &[Policy] {
+        &self.list
+    }
+}
+
+impl<'p> IntoIterator for &'p Policies {
+    type Item = &'p Policy;
+    type IntoIter = core::slice::Iter<'p, Policy>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter()
+    }
+}
+
+/// What is done with a request by the policies that apply to it.
+#[derive(Clone, Debug, Default)]
+pub struct Plan<'a> {
+    applied: Few<Applied<'a>>,
+}
+
+/// A policy that applies to a request.
+#[derive(Clone, Debug)]
+pub struct Applied<'a> {
+    /// Where it is in the file.
+    pub policy: usize,
+    /// Whether it is enforced; never [`Mode::Off`].
+    pub mode: Mode,
+    /// What it does.
+    pub does: Does<'a>,
+    /// Which of its overrides says so, by its place among them.
+    pub by_override: Option<usize>,
+    /// What the request costs by it.
+    pub cost: u64,
+    /// By the policy's key, if it has been found.
+    pub(crate) key: Option<FoundKey<'a>>,
+    /// Limits that do not count by it.
+    pub(crate) own: Few<(usize, FoundKey<'a>)>,
+    /// Which limits take part: a bit for each.
+    pub(crate) taking_part: u16,
+}
+
+/// What a policy does with a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Does<'a> {
+    /// Its limits decide.
+    Limits(&'a [PolicyLimit]),
+    /// No limit is asked.
+    Action(Action),
+}
+
+impl Act {
+    /// What this does.
+    #[must_use]
+    pub fn does(&self) -> Does<'_> {
+        match self {
+            Self::Action(action) => Does::Action(*action),
+            Self::Limits(limits) => Does::Limits(limits),
+        }
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// The policies in the order of the file.
+    #[must_use]
+    pub fn applied(&self) -> &[Applied<'a>] {
+        &self.applied
+    }
+
+    /// The same, for those who know of exceptions.
+    pub fn applied_mut(&mut self) -> &mut [Applied<'a>] {
+        self.applied.as_mut_slice()
+    }
+}
+
+impl<'a> Applied<'a> {
+    /// The questions of its limits in their order, by their place in the policy. None if no limit is asked.
+    pub fn checks<'s>(&'s self) -> impl Iterator<Item = (usize, Check<'s>)> + use<'s, 'a> {
+        let limits = if let Does::Limits(limits) = self.does { limits } else { &[] };
+        let taking_part = move |index: &usize| self.taking_part >> index & 1 == 1;
+        limits.iter().enumerate().filter(move |(index, _)| taking_part(index)).filter_map(
+            move |(index, limit)| {
+                let own = self.own.iter().find(|(limit, _)| *limit == index).map(|(_, key)| key);
+                let key = own.or(self.key.as_ref())?;
+                Some((index, Check { limit: &limit.named, key: key.key(), cost: self.cost }))
+            },
+        )
+    }
+
+    /// How many limits are asked.
+    #[must_use]
+    pub fn limit_count(&self) -> usize {
+        match self.does {
+            Does::Limits(_) => self.taking_part.count_ones() as usize,
+            Does::Action(_) => 0,
+        }
+    }
+
+    /// The key of the limits that have none of their own, if it was found.
+    #[must_use]
+    pub fn key(&self) -> Option<Key<'_>> {
+        self.key.as_ref().map(FoundKey::key)
+    }
+}
+
+/// Why a request cannot be decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A policy with `missing_key: reject` finds no key.
+    MissingKey {
+        /// The policy.
+        policy: Name,
+        /// The key as the file says it.
+        key: String,
+    },
+    /// The header that says the cost says no whole number from 1 to `max`.
+    Cost {
+        /// The policy.
+        policy: Name,
+        /// The header.
+        header: Box<str>,
+        /// The largest cost.
+        max: u64,
+    },
+    /// The values of a key are longer than [`MAX_KEY_BYTES`] together.
+    KeyTooLong {
+        /// The policy.
+        policy: Name,
+    },
+    /// More than [`MAX_LIMITS`] limits meet.
+    TooManyLimits {
+        /// Whose they are.
+        policies: Vec<Name>,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingKey { policy, key } => {
+                write!(f, "policy `{policy}` needs its key, and nothing of {key} is there")
+            }
+            Self::Cost { policy, header, max } => {
+                write!(f, "`{header}`, the cost of policy `{policy}`, is a whole number from 1 to {max}")
+            }
+            Self::KeyTooLong { policy } => {
+                write!(f, "the key of policy `{policy}` is longer than {MAX_KEY_BYTES} bytes")
+            }
+            Self::TooManyLimits { policies } => {
+                let names: Vec<String> = policies.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "more than {MAX_LIMITS} limits meet: those of {}", names.join(", "))
+            }
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+impl Policies {
+    /// The policies of a file. Names are unique, and those of `replaces` exist.
+    pub(crate) fn new(list: Vec<Policy>, client_ip: ClientIp) -> Self {
+        let names = list.iter().enumerate().map(|(index, policy)| (policy.name().as_str().into(), index));
+        let by_name: HashMap<Box<str>, usize> = names.collect();
+        let replaced = |policy: &Policy| {
+            let names = policy.options().replaces.iter();
+            names.filter_map(|name| by_name.get(name.as_str()).copied()).collect()
+        };
+        let replaced = list.iter().map(replaced).collect();
+        let index = Index::new(list.iter().map(|policy| policy.matches().unwrap_or_else(|| Match::any())));
+        Self { by_name, replaced, index, client_ip, list }
+    }
+
+    /// Where the policy of this name is.
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// How clients' addresses are found.
+    #[must_use]
+    pub const fn client_ip(&self) -> &ClientIp {
+        &self.client_ip
+    }
+
+    /// The policies that apply to a request: those whose match fits, without those that are off, that another of
+    /// their group goes before, that another replaces, or that find no key and skip it. `cost` is what whoever
+    /// asks says; without it each policy says itself.
+    ///
+    /// A policy in shadow mode takes the place of no other: it shows what it would do, and no more.
+    ///
+    /// # Errors
+    /// What the request lacks, if a policy insists on it, or too many limits.
+    pub fn plan<'a>(&'a self, request: &'a Request<'_>, cost: Option<u64>) -> Result<Plan<'a>, PlanError> {
+        let mut plan = Plan::default();
+        let mut groups: SmallVec<[&Name; 4]> = SmallVec::new();
+        let mut replaced: SmallVec<[usize; 4]> = SmallVec::new();
+        for index in self.index.candidates(&request.seen) {
+            let Some(policy) = self.list.get(index) else { continue };
+            let options = policy.options();
+            let group = options.group.as_ref();
+            if options.mode == Mode::Off
+                || group.is_some_and(|group| groups.contains(&group))
+                || policy.matches().is_some_and(|fits| fits.fits(&request.seen).is_err())
+            {
+                continue;
+            }
+            let Some(applied) = self.apply(index, policy, request, cost)? else { continue };
+            if options.mode == Mode::Enforce {
+                groups.extend(group);
+                replaced.extend(self.replaced.get(index).into_iter().flatten().copied());
+            }
+            plan.applied.push(applied);
+        }
+        if !replaced.is_empty() {
+            plan.applied.retain(|applied| !replaced.contains(&applied.policy));
+        }
+        self.check_bound(&plan)?;
+        Ok(plan)
+    }
+
+    fn check_bound(&self, plan: &Plan<'_>) -> Result<(), PlanError> {
+        let enforced = || plan.applied.iter().filter(|applied| applied.mode == Mode::Enforce);
+        if enforced().map(Applied::limit_count).sum::<usize>() <= MAX_LIMITS {
+            return Ok(());
+        }
+        let names = enforced().filter_map(|applied| Some(self.list.get(applied.policy)?.name().clone()));
+        Err(PlanError::TooManyLimits { policies: names.collect() })
+    }
+
+    /// What a policy whose match fits does with a request; None if it finds no key.
+    fn apply<'a>(
+        &'a self,
+        index: usize,
+        policy: &'a Policy,
+        request: &'a Request<'_>,
+        cost: Option<u64>,
+    ) -> Result<Option<Applied<'a>>, PlanError> {
+        let options = policy.options();
+        let finder = Finder { policy, request };
+        let key = match policy.key() {
+            Some(spec) => finder.key(spec)?,
+            None => None,
+        };
+        let over = key.as_ref().and_then(|key| policy.overrides().find(key));
+        let does = match (over, options.action) {
+            (Some((_, over)), _) => over.act().does(),
+            (None, Some(action)) => Does::Action(action),
+            (None, None) => Does::Limits(policy.limits()),
+        };
+        let mut applied = Applied {
+            policy: index,
+            mode: options.mode,
+            does,
+            by_override: over.map(|(place, _)| place),
+            cost: 1,
+            key,
+            own: Few::default(),
+            taking_part: 0,
+        };
+        for (place, limit) in policy.limits().iter().enumerate() {
+            let takes_part = match &limit.key {
+                None => applied.key.is_some(),
+                Some(spec) => match finder.key(spec)? {
+                    Some(key) => {
+                        applied.own.push((place, key));
+                        true
+                    }
+                    None => false,
+                },
+            };
+            applied.taking_part |= u16::from(takes_part) << place;
+        }
+        if matches!(applied.does, Does::Limits(_)) {
+            if applied.taking_part == 0 {
+                return Ok(None);
+            }
+            applied.cost = match cost {
+                Some(cost) => cost,
+                None => finder.cost()?,
+            };
+        }
+        Ok(Some(applied))
+    }
+
+    /// What policy number `index` does with a request whose caller names it; nothing if it is off. What it
+    /// matches, its group and what it replaces are not looked at: the caller has chosen.
+    ///
+    /// # Errors
+    /// As for [`Policy::named`].
+    pub fn named<'a>(&'a self, index: usize, call: &Call<'a>) -> Result<Plan<'a>, CallError> {
+        let mut plan = Plan::default();
+        if let Some(policy) = self.list.get(index) {
+            let applied = policy.named(call, Which::All)?;
+            if applied.mode != Mode::Off {
+                plan.applied.push(Applied { policy: index, ..applied });
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// Looks for the keys of a policy in a request.
+struct Finder<'a, 'r> {
+    policy: &'a Policy,
+    request: &'a Request<'r>,
+}
+
+impl<'a> Finder<'a, '_> {
+    /// A key, or what the policy has for those without one.
+    fn key(&self, spec: &'a KeySpec) -> Result<Option<FoundKey<'a>>, PlanError> {
+        let name = || self.policy.name().clone();
+        match (spec.find(self.request, self.policy.matches()), self.policy.options().missing_key) {
+            (Some(key), _) if key.is_too_long() => Err(PlanError::KeyTooLong { policy: name() }),
+            (Some(key), _) => Ok(Some(key)),
+            (None, MissingKey::Skip) => Ok(None),
+            (None, MissingKey::Shared) => Ok(Some(FoundKey::missing())),
+            (None, MissingKey::Reject) => {
+                Err(PlanError::MissingKey { policy: name(), key: spec.to_string() })
+            }
+        }
+    }
+
+    /// What the request costs that says so itself, or not.
+    fn cost(&self) -> Result<u64, PlanError> {
+        let (name, default, max) = match &self.policy.options().cost {
+            CostSpec::Constant(cost) => return Ok(*cost),
+            CostSpec::Header { name, default, max } => (name, *default, *max),
+        };
+        let Some(line) = self.request.seen.facts().header(name) else { return Ok(default) };
+        let digits =
+            str::from_utf8(line.trim_ascii()).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        let cost = digits.and_then(|digits| digits.parse().ok()).filter(|cost| (1..=max).contains(cost));
+        cost.ok_or_else(|| PlanError::Cost { policy: self.policy.name().clone(), header: name.clone(), max })
+    }
+}

@@ -1,0 +1,158 @@
+//! The header fields of answers with a decision, and the texts that are the same in all of them.
+
+use std::time::Duration;
+
+use ratekeeper_core::{
+    LimitItem, Reason, Verdict, XRateLimit, policy_field, retry_after_seconds, write_decimal,
+};
+use ratekeeper_policy::{Dialect, Headers, Jitter, Policy, PolicyLimit, XRateLimit as XOption};
+
+use crate::digits::millis;
+use crate::live::Live;
+use crate::transport::http::reply::Reply;
+use crate::transport::http::service::Decided;
+
+/// What is the same in all answers by the same limits of a policy, written once.
+pub(crate) struct Texts {
+    pub(super) headers: Headers,
+    /// The value of `RateLimit-Policy` where all of them take part.
+    policy_field: String,
+    pub(super) limits: Vec<LimitTexts>,
+}
+
+pub(super) struct LimitTexts {
+    pub(super) item: LimitItem,
+    /// Its object up to the first number of now.
+    pub(super) object: String,
+}
+
+impl Texts {
+    pub(crate) fn new(policy: &Policy, limits: &[PolicyLimit]) -> Self {
+        let texts = |limit: &PolicyLimit| {
+            let (numbers, name) = (limit.named.limit(), limit.named.name());
+            let object = format!(
+                "{{\"policy\":\"{}\",\"name\":\"{name}\",\"capacity\":{},\"window_ms\":{},\"remaining\":",
+                policy.name(),
+                numbers.capacity(),
+                millis(numbers.refill()),
+            );
+            LimitTexts { item: LimitItem::new(policy.name(), name, numbers), object }
+        };
+        let limits: Vec<LimitTexts> = limits.iter().map(texts).collect();
+        let policy_field = policy_field(limits.iter().map(|limit| &limit.item));
+        Self { headers: policy.headers(), policy_field, limits }
+    }
+}
+
+/// The fields of one answer: what its policies want to be told.
+pub(super) struct Fields<'f> {
+    live: &'f Live,
+    decided: &'f Decided<'f>,
+    /// In thousandths of every wait, by how much it is lengthened.
+    stretch: u16,
+}
+
+impl<'f> Fields<'f> {
+    pub(super) fn new(live: &'f Live, decided: &'f Decided<'f>) -> Self {
+        let mut fields = Self { live, decided, stretch: 0 };
+        if decided.outcome.decision.as_ref().is_some_and(|decision| !decision.allowed) {
+            let jitter = fields.binding().map_or(Jitter::NONE, |texts| texts.headers.retry_jitter);
+            if jitter != Jitter::NONE {
+                fields.stretch = live.chance().up_to(jitter.thousandths());
+            }
+        }
+        fields
+    }
+
+    /// A wait as it is told: as long as it is, or longer by the share that this answer has drawn. Never shorter.
+    pub(super) fn told(&self, wait: Duration) -> Duration {
+        if self.stretch == 0 {
+            return wait;
+        }
+        let share = wait.as_micros().saturating_mul(u128::from(self.stretch)).div_ceil(1_000);
+        wait.saturating_add(Duration::from_micros(u64::try_from(share).unwrap_or(u64::MAX)))
+    }
+
+    /// The texts of each limit that was asked, in the order of the decision's.
+    pub(super) fn limits(&self) -> impl Iterator<Item = (&'f LimitTexts, &'f Verdict)> + Clone {
+        let asking = self.decided.asking;
+        let verdicts = self.decided.outcome.decision.as_ref().map_or(&[][..], |decision| decision.limits());
+        asking.places().iter().zip(verdicts).filter_map(|(place, verdict)| {
+            let applied = asking.applied().get(place.applied)?;
+            Some((self.live.texts(applied).limits.get(place.limit)?, verdict))
+        })
+    }
+
+    /// The texts of the policy whose limit is the binding one.
+    fn binding(&self) -> Option<&'f Texts> {
+        let asking = self.decided.asking;
+        let place = asking.places().get(self.decided.outcome.decision.as_ref()?.binding)?;
+        Some(self.live.texts(asking.applied().get(place.applied)?))
+    }
+
+    /// `RateLimit` and `RateLimit-Policy`: of all limits, or of those that refuse for now. Not without a decision,
+    /// and only if some policy wants them, or `always`.
+    pub(super) fn write_ratelimit(&self, always: bool, reply: &mut Reply) {
+        let asking = self.decided.asking;
+        let wanted = |texts: &Texts| texts.headers.ratelimit;
+        let mut parts = asking.by_policy().map(|(applied, range)| (self.live.texts(applied), range));
+        let (first, second) = (parts.next(), parts.next());
+        let Some((texts, range)) = first else { return };
+        let is_wanted = |texts: &Texts| always || wanted(texts);
+        let several = second.is_some();
+        let any =
+            is_wanted(texts) || (several && asking.by_policy().any(|(a, _)| wanted(self.live.texts(a))));
+        if !any {
+            return;
+        }
+        if !several && range.len() == texts.limits.len() {
+            reply.field("ratelimit-policy", texts.policy_field.as_bytes());
+        } else {
+            let field = policy_field(self.limits().map(|(texts, _)| &texts.item));
+            reply.field("ratelimit-policy", field.as_bytes());
+        }
+        let is_both = asking.by_policy().any(|(a, _)| self.live.texts(a).headers.dialect == Dialect::Both);
+        reply.field_if("ratelimit", |field| self.write_items(is_both, field));
+    }
+
+    /// The items of all limits, or of those that refuse for now; whether there is any.
+    fn write_items(&self, is_both: bool, field: &mut Vec<u8>) -> bool {
+        let passes = self.limits().all(|(_, verdict)| verdict.allowed());
+        let mut written = false;
+        for (texts, verdict) in self.limits().filter(|(_, verdict)| verdict.allowed() == passes) {
+            let wait = if passes { Some(verdict.more_after()) } else { verdict.retry_after() };
+            // No number of seconds would be true of what can never pass.
+            let Some(wait) = wait.map(|wait| if passes { wait } else { self.told(wait) }) else { continue };
+            if written {
+                field.extend_from_slice(b", ");
+            }
+            texts.item.write_numbers(field, verdict.remaining(), wait);
+            if is_both {
+                field.extend_from_slice(b";a=");
+                write_decimal(field, verdict.remaining());
+                field.extend_from_slice(b";w=");
+                write_decimal(field, retry_after_seconds(wait));
+            }
+            written = true;
+        }
+        written
+    }
+
+    /// The older fields, of the binding limit.
+    pub(super) fn write_x_ratelimit(&self, reply: &mut Reply) {
+        let (Some(texts), Some(decision)) = (self.binding(), &self.decided.outcome.decision) else { return };
+        let Some(verdict) = decision.limits().get(decision.binding) else { return };
+        if decision.reason == Some(Reason::StoreUnavailable) {
+            // There is no state that these would be the numbers of.
+            return;
+        }
+        let numbers = match texts.headers.x_ratelimit {
+            XOption::Off => return,
+            XOption::Unix => XRateLimit::unix(verdict, self.live.now()),
+            XOption::Delta => XRateLimit::delta(verdict),
+        };
+        reply.number("x-ratelimit-limit", numbers.limit);
+        reply.number("x-ratelimit-remaining", numbers.remaining);
+        reply.number("x-ratelimit-reset", numbers.reset);
+    }
+}

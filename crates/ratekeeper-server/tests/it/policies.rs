@@ -1,0 +1,232 @@
+//! Policies that apply to a request, as callers and operators see them.
+
+use std::collections::HashSet;
+
+use crate::support::{Server, request};
+
+/// Requests that somebody might have sent: method, path, client, cost.
+fn trace() -> impl Iterator<Item = String> {
+    let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut below = move |n: u64| {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        dice % n
+    };
+    (0..2_000).map(move |_| {
+        let (method, path, client, cost) = (below(2), below(3), below(9), 1 + below(3));
+        let method = ["GET", "POST"][usize::from(method == 1)];
+        format!(
+            r#"{{"attributes":{{"method":"{method}","path":"/api/{path}","ip":"203.0.113.{client}"}},"cost":{cost}}}"#
+        )
+    })
+}
+
+fn file(mode: &str) -> String {
+    format!(
+        "version: 1
+policies:
+  - name: old
+    match: {{ path: \"/api/**\" }}
+    key: [ip]
+    limits: [{{ name: day, algorithm: fixed-window, limit: 300/day, align: first-request }}]
+  - name: new
+    match: {{ method: POST, path: \"/api/{{id}}\" }}
+    key: [[ip, path:id]]
+    mode: {mode}
+    limits:
+      - {{ name: tokens, algorithm: token-bucket, limit: 20/day, burst: 12 }}
+      - {{ name: log, algorithm: sliding-window-log, limit: 15/day }}
+"
+    )
+}
+
+/// What a policy in shadow mode says that it would have refused is what it refuses when it is enforced, on the
+/// same trace: it counts only what the others let pass, and nothing that it would have refused.
+#[test]
+fn a_shadow_policy_counts_what_enforcing_it_would_refuse() {
+    let (shadow, enforced) = (Server::of(&file("shadow")), Server::of(&file("enforce")));
+    // Where another policy refuses in one world and not in the other, the worlds part. Here they do not: the other
+    // policy is asked alone first, and requests that it refuses are left out.
+    let (mut refused, mut shown) = (0, 0);
+    for body in trace() {
+        let by_shadow = shadow.check(&body).json();
+        let is_shown = by_shadow["shadow_denied"].as_array().is_some_and(|names| !names.is_empty());
+        if by_shadow["allowed"] == false {
+            assert!(!is_shown, "{by_shadow}");
+            continue;
+        }
+        let by_enforced = enforced.check(&body).json();
+        let is_refused = by_enforced["allowed"] == false && by_enforced["policy"] == "new";
+        assert_eq!(is_shown, is_refused, "{body}\n{by_shadow}\n{by_enforced}");
+        refused += u32::from(is_refused);
+        shown += u32::from(is_shown);
+    }
+    assert!(refused > 100, "{refused}");
+    assert_eq!(refused, shown);
+    let count = |server: &Server, decision: &str| -> u32 {
+        ["tokens", "log"]
+            .iter()
+            .map(|limit| {
+                let labels = format!("policy=\"new\",limit=\"{limit}\",decision=\"{decision}\"");
+                let value = server.metric(&format!("ratekeeper_decisions_total{{{labels}}}"));
+                value.parse::<u32>().expect("a number")
+            })
+            .sum()
+    };
+    assert_eq!(count(&shadow, "shadow_denied"), refused);
+    assert_eq!(count(&enforced, "denied"), refused);
+    assert_eq!(count(&shadow, "denied"), 0);
+    assert_eq!(count(&shadow, "allowed"), count(&enforced, "allowed"));
+}
+
+/// B93r: a refusal by one limit is free in all others, whether they sit in one policy or in two, in either order.
+#[test]
+fn b93_a_refusal_by_one_policy_is_free_in_the_other() {
+    let user = "{ name: user, algorithm: fixed-window, limit: 1/day, align: first-request }";
+    let all = "{ name: all, algorithm: fixed-window, limit: 10/day, align: first-request, key: [global] }";
+    let one = |limits: &str| {
+        format!("  - {{ name: p, key: [header:x-user], missing_key: reject, limits: [{limits}] }}\n")
+    };
+    let two = |a: &str, b: &str| {
+        let policy = |name, limit: &str| {
+            format!("  - {{ name: {name}, key: [header:x-user], missing_key: reject, limits: [{limit}] }}\n")
+        };
+        policy("p", a) + &policy("q", b)
+    };
+    for policies in
+        [one(&format!("{user}, {all}")), one(&format!("{all}, {user}")), two(user, all), two(all, user)]
+    {
+        let server = Server::of(&format!("version: 1\npolicies:\n{policies}"));
+        let ask = |user: &str| {
+            let body = format!(r#"{{"attributes":{{"headers":{{"x-user":"{user}"}}}}}}"#);
+            server.check(&body).json()
+        };
+        let allowed = (0..20).filter(|_| ask("u1")["allowed"] == true).count();
+        assert_eq!(allowed, 1, "{policies}");
+        let second = ask("u2");
+        assert_eq!(second["allowed"], true, "{policies}");
+        let limits = second["limits"].as_array().expect("a list");
+        let global = limits.iter().find(|limit| limit["name"] == "all").expect("it is asked");
+        assert_eq!(global["remaining"], 8, "{policies}");
+    }
+}
+
+/// Policies of one request in different stores are decided together too.
+#[test]
+fn policies_in_two_stores_are_all_or_nothing() {
+    let server = Server::of(
+        "version: 1
+stores: { a: { memory: { max_keys: 1000 } }, b: { memory: { max_keys: 1000 } } }
+policies:
+  - { name: p, store: a, key: [ip], limits: [{ name: l, algorithm: fixed-window, limit: 5/day, align: first-request }] }
+  - { name: q, store: b, key: [ip], limits: [{ name: l, algorithm: fixed-window, limit: 2/day, align: first-request }] }
+",
+    );
+    let body = r#"{"attributes":{"ip":"203.0.113.9"}}"#;
+    let answers: Vec<bool> = (0..4).map(|_| server.check(body).json()["allowed"] == true).collect();
+    assert_eq!(answers, [true, true, false, false]);
+    let left = |policy: &str| {
+        server.operate("GET", &format!("/v1/keys/{policy}/203.0.113.9")).json()["limits"][0]["remaining"]
+            .clone()
+    };
+    assert_eq!((left("p"), left("q")), (3.into(), 0.into()));
+    // A reservation takes of both, and gives back to both.
+    let held = server.send("POST", "/v1/reserve", r#"{"policy":"p","key":"203.0.113.10","cost":2}"#).json();
+    assert_eq!(held["allowed"], true);
+    let held = server.send("POST", "/v1/reserve", r#"{"attributes":{"ip":"203.0.113.11"},"cost":2}"#).json();
+    let id = held["id"].as_str().expect("an id");
+    let ended = server.send("POST", "/v1/refund", &format!(r#"{{"id":"{id}"}}"#)).json();
+    assert_eq!(ended["charged"], 0);
+    let looked = server.check(r#"{"attributes":{"ip":"203.0.113.11"},"cost":0}"#).json();
+    assert_eq!(
+        (&looked["limits"][0]["remaining"], &looked["limits"][1]["remaining"]),
+        (&5.into(), &2.into())
+    );
+}
+
+/// B99r: whoever is refused together is told different waits, none of them too short.
+#[test]
+fn b99_jitter_lengthens_waits_and_never_shortens_them() {
+    let file = |jitter: &str| {
+        format!(
+            "version: 1\npolicies: [{{ name: p, key: [ip], retry_jitter: {jitter}, limits: [{{ name: l, algorithm: fixed-window, limit: 1/day, align: first-request }}] }}]\n"
+        )
+    };
+    let body = br#"{"policy":"p","key":"203.0.113.9"}"#;
+    let waits = |server: &Server| -> Vec<u64> {
+        let mut connection = server.connect();
+        (0..500)
+            .map(|_| {
+                connection.send(&request("POST", "/v1/check", "prefer: status=429\r\n", body));
+                let answer = connection.response();
+                assert_eq!(answer.status, 429);
+                crate::fields::check(&answer);
+                answer.header("retry-after").expect("it is there").parse().expect("seconds")
+            })
+            .collect()
+    };
+    let plain = Server::of(&file("0"));
+    assert_eq!(plain.check(str::from_utf8(body).expect("text")).json()["allowed"], true);
+    assert!(waits(&plain).iter().all(|wait| (86_300..=86_400).contains(wait)));
+    let spread = Server::of(&file("0.2"));
+    assert_eq!(spread.check(str::from_utf8(body).expect("text")).json()["allowed"], true);
+    let waits = waits(&spread);
+    assert!(waits.iter().all(|wait| (86_300..=103_680).contains(wait)), "{waits:?}");
+    let distinct: HashSet<&u64> = waits.iter().collect();
+    assert!(distinct.len() > 100, "{}", distinct.len());
+    assert!(waits.iter().any(|wait| *wait < 88_000) && waits.iter().any(|wait| *wait > 102_000));
+    // The object of a check says the wait itself.
+    let exact = spread.check(str::from_utf8(body).expect("text")).json()["retry_after_ms"].as_u64();
+    assert!(exact.is_some_and(|wait| wait <= 86_400_000), "{exact:?}");
+}
+
+/// B118: by default no key is in view, whatever happens to it.
+#[test]
+fn b118_keys_are_whole_and_in_no_output() {
+    let mut server = Server::of(
+        "version: 1
+policies:
+  - name: p
+    key: [header:x-api-key]
+    missing_key: reject
+    limits: [{ name: l, algorithm: fixed-window, limit: 1/day, align: first-request }]
+    overrides: [{ key: live_aaaaaaaaaa3, action: block }]
+  - name: s
+    key: [header:x-api-key]
+    missing_key: skip
+    mode: shadow
+    limits: [{ name: l, algorithm: fixed-window, limit: 1/day, align: first-request }]
+",
+    );
+    let ask = |key: &str| {
+        let body =
+            format!(r#"{{"attributes":{{"path":"/p?secret={key}","headers":{{"x-api-key":"{key}"}}}}}}"#);
+        server.check(&body).json()
+    };
+    let keys = ["live_aaaaaaaaaa1", "live_aaaaaaaaaa2", "live_aaaaaaaaaa3"];
+    let first: Vec<bool> = keys.iter().map(|key| ask(key)["allowed"] == true).collect();
+    assert_eq!(first, [true, true, false], "two buckets, and one that is blocked");
+    assert!(keys.iter().all(|key| ask(key)["allowed"] == false));
+    let page = server.operate("GET", "/metrics").body;
+    server.signal("TERM");
+    let log = server.wait().1;
+    assert!(log.contains("denied") && log.contains("reason=blocked"), "{log}");
+    for text in [&page, &log] {
+        assert!(!text.contains("live_aaaaaaaaaa"), "{text}");
+    }
+}
+
+/// B135: who watches the server is never limited by it.
+#[test]
+fn b135_probes_and_metrics_are_not_limited() {
+    let server = Server::of(
+        "version: 1\npolicies: [{ name: p, key: [global], limits: [{ name: l, algorithm: fixed-window, limit: 1/day }] }]\n",
+    );
+    for _ in 0..60 {
+        for path in ["/livez", "/readyz"] {
+            assert_eq!(server.send("GET", path, "").status, 200);
+        }
+        assert_eq!(server.operate("GET", "/metrics").status, 200);
+    }
+}
