@@ -85,6 +85,11 @@ pub enum OnFull {
     Deny,
 }
 
+impl OnFull {
+    /// The words of the file, and what they mean.
+    pub(crate) const WORDS: [(&'static str, Self); 2] = [("share", Self::Share), ("deny", Self::Deny)];
+}
+
 impl Config {
     /// Reads a configuration. `file` is its name in messages; `env` answers for `${VAR}`, and for
     /// [`ADMIN_TOKEN_VARIABLE`](crate::ADMIN_TOKEN_VARIABLE) where an admin listener names no token.

@@ -8,7 +8,7 @@ use crate::fault::{Fault, code};
 use crate::hints;
 
 /// Longest name of a header, cookie, query parameter or descriptor: no real one is longer.
-const MAX_ARGUMENT_BYTES: usize = 128;
+pub(crate) const MAX_ARGUMENT_BYTES: usize = 128;
 /// Most alternatives of a key, and most parts of one alternative: far above what anybody can keep in mind.
 pub(crate) const MAX_ALTERNATIVES: usize = 16;
 
@@ -185,6 +185,15 @@ const KINDS: [(&str, Argument); 9] = [
 ];
 
 impl KeyPart {
+    /// All kinds, and whether they take a name: None if it can be left out.
+    pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, Option<bool>)> {
+        KINDS.iter().map(|(kind, takes)| match takes {
+            Argument::None(_) => (*kind, Some(false)),
+            Argument::Needed { .. } => (*kind, Some(true)),
+            Argument::Optional { .. } => (*kind, None),
+        })
+    }
+
     /// Reads `ip`, `header:NAME` and so on.
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
         let (kind, argument) = match text.split_once(':') {

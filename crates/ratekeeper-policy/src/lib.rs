@@ -70,6 +70,7 @@ pub use facts::{Facts, Source};
 pub use few::Few;
 pub use file::{
     ConfigError, ConfigErrors, MAX_DEPTH, MAX_ERRORS, MAX_FILE_BYTES, MAX_OVERRIDES, MAX_POLICIES, Severity,
+    json_schema,
 };
 pub use glob::{Glob, MAX_GLOB_BYTES, MAX_GLOB_STARS};
 pub use headers::{Dialect, Headers, Jitter, XRateLimit};

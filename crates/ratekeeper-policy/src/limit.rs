@@ -98,7 +98,7 @@ fn new_calendar(zone: &str, period: Period) -> Result<Arc<ZoneCalendar>, Fault> 
 }
 
 const ZONE_EXAMPLE: &str = "for example `timezone: Europe/Paris`";
-const ALIGNMENTS: [&str; 3] = ["epoch", "first-request", "calendar"];
+pub(crate) const ALIGNMENTS: [&str; 3] = ["epoch", "first-request", "calendar"];
 
 impl LimitWords<'_> {
     /// Whether nothing in it is unusable.

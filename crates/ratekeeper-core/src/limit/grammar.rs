@@ -36,6 +36,11 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// What may stand for UNIT.
+    pub const UNITS: [&'static str; 8] = words(&UNITS);
+    /// What may stand for SUFFIX, in rates and durations.
+    pub const SUFFIXES: [&'static str; 6] = words(&SUFFIXES);
+
     /// Reads `N/UNIT` or `N per COUNT SUFFIX`.
     ///
     /// # Errors
@@ -91,6 +96,16 @@ fn digits(text: &str) -> Option<u64> {
         return None;
     }
     Some(text.parse().unwrap_or(u64::MAX))
+}
+
+const fn words<const N: usize>(table: &[(&'static str, u64); N]) -> [&'static str; N] {
+    let mut words = [""; N];
+    let mut at = 0;
+    while at < N {
+        words[at] = table[at].0;
+        at += 1;
+    }
+    words
 }
 
 fn lookup(table: &[(&str, u64)], word: &str) -> Option<u64> {

@@ -10,7 +10,7 @@ use crate::client_ip::{ClientIp, Forwarding, MAX_TRUSTED_PROXIES, Network};
 use crate::fault::{Fault, code};
 use crate::hints::{shown, thousands};
 
-const HEADERS: [(&str, Forwarding); 2] = [
+pub(super) const HEADERS: [(&str, Forwarding); 2] = [
     (Forwarding::XForwardedFor.as_str(), Forwarding::XForwardedFor),
     (Forwarding::Forwarded.as_str(), Forwarding::Forwarded),
 ];

@@ -20,6 +20,9 @@ use crate::hints::{did_you_mean, nearest, shown, thousands};
 use crate::limit::parse_number;
 use crate::plan::Policies;
 
+/// The version of the format.
+pub(super) const VERSION: u64 = 1;
+
 /// The configuration that a tree holds; None, with the reasons reported, if it holds none.
 pub(super) fn decode(
     root: &Node,
@@ -115,7 +118,7 @@ impl Decoder<'_, '_> {
         for entry in entries {
             match place.field(&entry.key) {
                 Some(field) => match field.status {
-                    Status::Built => fields.entries.push(entry),
+                    Status::Built(_) => fields.entries.push(entry),
                     Status::Later(remedy) => {
                         fields.later.push(field.name);
                         let message = format!("`{}` is not available in this version", entry.key);
@@ -270,7 +273,7 @@ impl Decoder<'_, '_> {
         let Some(entry) = top.get("version") else { return };
         let node = &entry.value;
         let number = self.number(node, "version", "`version: 1`");
-        if number.is_some_and(|version| version != 1) {
+        if number.is_some_and(|version| version != VERSION) {
             let fault = Fault::new(code::UNSUPPORTED_VERSION, "this version of the file is not known");
             self.report(node, fault.hint("only `version: 1`"));
         }
@@ -318,9 +321,7 @@ impl Decoder<'_, '_> {
             None => Some(default.max_bytes),
         };
         let on_full = match memory.get("on_full") {
-            Some(entry) => {
-                self.one_of(&entry.value, "on_full", &[("share", OnFull::Share), ("deny", OnFull::Deny)])
-            }
+            Some(entry) => self.one_of(&entry.value, "on_full", &OnFull::WORDS),
             None => Some(default.on_full),
         };
         Some(MemoryConfig { max_keys: max_keys?, max_bytes: max_bytes?, on_full: on_full? })

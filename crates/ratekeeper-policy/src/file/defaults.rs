@@ -14,7 +14,7 @@ const RATELIMIT: &str = "ratelimit";
 const RETRY_AFTER: &str = "retry-after";
 const X_RATELIMIT: &str = "x-ratelimit";
 const X_RATELIMIT_DELTA: &str = "x-ratelimit-delta";
-const FIELDS: [&str; 4] = [RATELIMIT, RETRY_AFTER, X_RATELIMIT, X_RATELIMIT_DELTA];
+pub(super) const FIELDS: [&str; 4] = [RATELIMIT, RETRY_AFTER, X_RATELIMIT, X_RATELIMIT_DELTA];
 const EXAMPLE: &str = "for example `headers: [ratelimit, retry-after]`";
 
 /// What the policies of a file begin with.

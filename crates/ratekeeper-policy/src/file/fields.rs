@@ -1,14 +1,31 @@
-//! The table of fields: what each place of the file knows, and what it will know. It drives the decoder, the
-//! messages about unknown names, and whatever else must agree with them.
+//! The table of fields: what each place of the file knows, what its values may be, and what they mean. It drives the
+//! decoder, the messages about unknown names, the schema for editors (`schema`), and the reference in `docs`.
+
+mod forms;
+#[cfg(test)]
+mod reference;
+mod rows;
+mod rows_of_policies;
+
+use ratekeeper_core::Algorithm;
 
 use crate::hints::nearest;
+pub(super) use forms::{DURATION, Form, Grammar, SIZE};
+pub(super) use rows::*;
+pub(super) use rows_of_policies::*;
 
 /// A kind of mapping in the file.
 #[derive(Debug)]
 pub(super) struct Place {
+    /// Unique among places: where the first of its kind stands.
+    pub(super) path: &'static str,
     /// As messages call it.
     pub(super) name: &'static str,
+    /// A sentence: what it is for.
+    pub(super) doc: &'static str,
     pub(super) fields: &'static [Field],
+    /// What its fields demand of each other, as far as it can be said of the mapping alone.
+    pub(super) rules: &'static [Rule],
     /// What other limiters call their fields.
     pub(super) foreign: Option<Foreign>,
 }
@@ -29,32 +46,111 @@ pub(super) struct Field {
 
 #[derive(Debug)]
 pub(super) enum Status {
-    Built,
+    Built(Row),
     /// Known, but not available in this version; with the remedy.
     Later(&'static str),
 }
 
-const fn built(name: &'static str) -> Field {
-    Field { name, status: Status::Built }
+/// What can be written for a field.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) form: Form,
+    pub(super) need: Need,
+    /// A sentence: what it promises.
+    pub(super) doc: &'static str,
+    /// A value as it may be written.
+    pub(super) example: &'static str,
+}
+
+/// What holds without a field.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Need {
+    Required,
+    /// The same as with this value, as it would be written.
+    Default(&'static str),
+    /// Something else, in words.
+    Optional(&'static str),
+}
+
+/// What fields of a mapping demand of each other.
+#[derive(Debug)]
+pub(super) enum Rule {
+    /// One of them is there, and only one.
+    One(&'static [&'static str]),
+    /// Something is there.
+    NotEmpty,
+    /// Both cannot be there.
+    Exclude(&'static str, &'static str),
+    /// The first needs the second.
+    Needs(&'static str, &'static str),
+    /// The first, if it says this, needs the second.
+    NeedsIf(&'static str, &'static str, &'static str),
+    /// The field is for these words of another, which must be there.
+    OnlyFor(&'static str, &'static str, fn() -> Vec<&'static str>),
+    /// The field may be left out if each item of the list has it.
+    OrEach(&'static str, &'static str),
+}
+
+const fn field(
+    name: &'static str,
+    form: Form,
+    need: Need,
+    doc: &'static str,
+    example: &'static str,
+) -> Field {
+    Field { name, status: Status::Built(Row { form, need, doc, example }) }
+}
+
+/// A field of policies that `defaults` has too.
+const fn inherited(field: Field) -> Field {
+    let status = match field.status {
+        Status::Built(row) => Status::Built(Row { need: Need::Optional("that of `defaults`"), ..row }),
+        later @ Status::Later(_) => later,
+    };
+    Field { status, ..field }
 }
 
 const fn later(name: &'static str, remedy: &'static str) -> Field {
     Field { name, status: Status::Later(remedy) }
 }
 
-const LEAVE_OUT: &str = "leave it out for now";
-const ONLY_HTTP: &str = "only `http` and `admin` are served for now";
-const ONLY_MEMORY: &str = "only `memory` stores for now";
-const NO_DESCRIPTORS: &str = "descriptors of Envoy are not served in this version";
+/// The words of a table that the decoder reads by.
+const fn words<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static str; N] {
+    let mut words = [""; N];
+    let mut at = 0;
+    while at < N {
+        words[at] = table[at].0;
+        at += 1;
+    }
+    words
+}
+
+const ALGORITHMS: [&str; Algorithm::ALL.len()] = {
+    let mut names = [""; Algorithm::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Algorithm::ALL[at].name();
+        at += 1;
+    }
+    names
+};
 
 impl Place {
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + Clone {
         self.fields.iter().map(|field| field.name)
     }
 
+    /// The fields that can be written in this version.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&'static str, &'static Row)> + Clone {
+        self.fields.iter().filter_map(|field| match &field.status {
+            Status::Built(row) => Some((field.name, row)),
+            Status::Later(_) => None,
+        })
+    }
+
     /// The names that can be written in this version.
     pub(super) fn built_names(&self) -> impl Iterator<Item = &'static str> + Clone {
-        self.fields.iter().filter(|field| matches!(field.status, Status::Built)).map(|field| field.name)
+        self.rows().map(|(name, _)| name)
     }
 
     /// The field of ours that a word of other limiters stands for, and what to write instead. A slip of the
@@ -72,157 +168,16 @@ impl Place {
     }
 }
 
-pub(super) const TOP: Place = Place {
-    name: "the file",
-    fields: &[
-        built("version"),
-        built("listen"),
-        built("stores"),
-        built("defaults"),
-        built("policies"),
-        built("log"),
-        built("client_ip"),
-        later("cors", LEAVE_OUT),
-    ],
-    foreign: None,
-};
+/// All places that can be written in this version, each before those within it, and all kinds of text.
+pub(super) fn all() -> (Vec<&'static Place>, Vec<&'static Grammar>) {
+    let (mut places, mut grammars) = (vec![&TOP], Vec::new());
+    let mut at = 0;
+    while let Some(place) = places.get(at).copied() {
+        place.rows().for_each(|(_, row)| row.form.collect(&mut places, &mut grammars));
+        at += 1;
+    }
+    (places, grammars)
+}
 
-pub(super) const LISTEN: Place = Place {
-    name: "`listen`",
-    fields: &[built("http"), built("admin"), later("grpc", ONLY_HTTP), later("resp", ONLY_HTTP)],
-    foreign: None,
-};
-
-pub(super) const LISTENER: Place = Place {
-    name: "a listener",
-    fields: &[built("address"), built("deadline"), built("tls"), built("max_connections")],
-    foreign: Some(Foreign {
-        words: &["token"],
-        field: "token",
-        remedy: "it belongs to `admin`: `http` is open to whoever reaches it",
-    }),
-};
-
-pub(super) const ADMIN: Place = Place {
-    name: "`admin`",
-    fields: &[built("address"), built("deadline"), built("tls"), built("max_connections"), built("token")],
-    foreign: None,
-};
-
-pub(super) const TLS: Place =
-    Place { name: "`tls`", fields: &[built("cert"), built("key"), built("client_ca")], foreign: None };
-
-pub(super) const LOG: Place = Place {
-    name: "`log`",
-    fields: &[built("format"), built("level"), built("keys"), built("denied_per_second")],
-    foreign: None,
-};
-
-pub(super) const CLIENT_IP: Place = Place {
-    name: "`client_ip`",
-    fields: &[built("trusted_proxies"), built("header"), built("ipv6_prefix")],
-    foreign: Some(Foreign {
-        words: &["hops", "depth", "num_trusted_hops", "trust_proxy"],
-        field: "trusted_proxies",
-        remedy: "proxies are trusted by address, not by number: `trusted_proxies: [10.0.0.0/8]`",
-    }),
-};
-
-pub(super) const STORE: Place =
-    Place { name: "a store", fields: &[built("memory"), later("redis", ONLY_MEMORY)], foreign: None };
-
-pub(super) const MEMORY: Place = Place {
-    name: "`memory`",
-    fields: &[built("max_keys"), built("max_bytes"), built("on_full")],
-    foreign: None,
-};
-
-pub(super) const DEFAULTS: Place = Place {
-    name: "`defaults`",
-    fields: &[
-        built("store"),
-        built("headers"),
-        built("on_store_error"),
-        built("ratelimit_dialect"),
-        built("retry_jitter"),
-    ],
-    foreign: None,
-};
-
-pub(super) const POLICY: Place = Place {
-    name: "a policy",
-    fields: &[
-        built("name"),
-        built("key"),
-        built("limits"),
-        built("store"),
-        built("mode"),
-        built("headers"),
-        built("match"),
-        built("action"),
-        built("group"),
-        built("replaces"),
-        built("missing_key"),
-        built("cost"),
-        built("on_excess"),
-        built("overrides"),
-        later("sharing", ONLY_MEMORY),
-        built("on_store_error"),
-        built("ratelimit_dialect"),
-        built("retry_jitter"),
-    ],
-    foreign: None,
-};
-
-pub(super) const MATCH: Place = Place {
-    name: "`match`",
-    fields: &[
-        built("method"),
-        built("path"),
-        built("host"),
-        built("headers"),
-        later("domain", NO_DESCRIPTORS),
-        later("descriptor", NO_DESCRIPTORS),
-        later("entries", NO_DESCRIPTORS),
-    ],
-    foreign: Some(Foreign {
-        words: &["url", "uri", "prefix", "route", "location"],
-        field: "path",
-        remedy: "write `path`: `/api/**` is `/api` and all below it",
-    }),
-};
-
-/// The window of a limit, as others call it.
-const WINDOW_WORDS: Foreign = Foreign {
-    words: &["period", "window", "rate", "per", "interval", "duration", "unit", "seconds"],
-    field: "limit",
-    remedy: "the window is a part of the limit: `limit: 10 per 60s`",
-};
-
-pub(super) const COST: Place =
-    Place { name: "`cost`", fields: &[built("header"), built("default"), built("max")], foreign: None };
-
-pub(super) const OVERRIDE: Place =
-    Place { name: "an override", fields: &[built("key"), built("limits"), built("action")], foreign: None };
-
-pub(super) const OVERRIDDEN: Place = Place {
-    name: "the numbers of an override",
-    fields: &[built("limit"), built("burst"), built("queue"), built("max_wait")],
-    foreign: Some(WINDOW_WORDS),
-};
-
-pub(super) const LIMIT: Place = Place {
-    name: "a limit",
-    fields: &[
-        built("name"),
-        built("algorithm"),
-        built("limit"),
-        built("burst"),
-        built("queue"),
-        built("max_wait"),
-        built("align"),
-        built("timezone"),
-        built("key"),
-    ],
-    foreign: Some(WINDOW_WORDS),
-};
+#[cfg(test)]
+mod tests;

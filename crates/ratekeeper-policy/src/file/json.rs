@@ -87,7 +87,7 @@ fn number(text: &str) -> Option<String> {
     Some(format!("{sign}{whole}{point}{part}{exponent}"))
 }
 
-fn quote(text: &str, out: &mut String) {
+pub(super) fn quote(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {

@@ -8,14 +8,14 @@ use crate::fault::{Fault, code};
 use crate::hints::thousands;
 use crate::log::{LogConfig, LogFormat, LogKeys, LogLevel, MAX_DENIED_PER_SECOND};
 
-const FORMATS: [(&str, LogFormat); 2] = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-const LEVELS: [(&str, LogLevel); 4] = [
+pub(super) const FORMATS: [(&str, LogFormat); 2] = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+pub(super) const LEVELS: [(&str, LogLevel); 4] = [
     ("error", LogLevel::Error),
     ("warn", LogLevel::Warn),
     ("info", LogLevel::Info),
     ("debug", LogLevel::Debug),
 ];
-const KEYS: [(&str, LogKeys); 3] =
+pub(super) const KEYS: [(&str, LogKeys); 3] =
     [("hash", LogKeys::Hash), ("plain", LogKeys::Plain), ("off", LogKeys::Off)];
 
 impl Decoder<'_, '_> {

@@ -1,5 +1,6 @@
 //! The configuration file: text → tree with spans (`tree`) → configuration (`decode`, by the table of
-//! `fields`), with every mistake collected (`errors`) and shown at its place (`render`).
+//! `fields`), with every mistake collected (`errors`) and shown at its place (`render`). For
+//! editors the table of fields is written as a JSON Schema (`schema`).
 
 mod client_ip;
 mod decode;
@@ -16,6 +17,7 @@ mod policies;
 mod relations;
 mod render;
 mod scalar;
+mod schema;
 mod tree;
 mod values;
 mod variables;
@@ -25,6 +27,7 @@ pub use errors::{ConfigError, ConfigErrors, MAX_ERRORS, Severity};
 pub(crate) use json::of_single;
 pub use overrides::MAX_OVERRIDES;
 pub use policies::MAX_POLICIES;
+pub use schema::json_schema;
 pub use tree::MAX_DEPTH;
 
 use crate::client_ip::ClientIp;

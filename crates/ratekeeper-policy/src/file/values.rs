@@ -4,7 +4,7 @@ use crate::config::{GIB, KIB, MIB};
 use crate::hints::shown;
 use crate::limit::parse_number;
 
-const SIZES: [(&str, u64); 4] = [("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("B", 1)];
+pub(super) const SIZES: [(&str, u64); 4] = [("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("B", 1)];
 
 /// `COUNT (B | KiB | MiB | GiB)`; more than `u64` holds is `u64::MAX`.
 pub(super) fn parse_size(text: &str) -> Option<u64> {

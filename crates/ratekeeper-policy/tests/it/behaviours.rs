@@ -283,6 +283,6 @@ policies:
     };
     assert_eq!(capacities("u"), [11, 20, 1_000]);
     assert_eq!(capacities("partner-7"), [21, 20, 5_000]);
-    assert_eq!(capacities("ip=192.0.2.7"), []);
-    assert_eq!(capacities("mallory"), []);
+    assert_eq!(capacities("ip=192.0.2.7"), [0_u64; 0]);
+    assert_eq!(capacities("mallory"), [0_u64; 0]);
 }

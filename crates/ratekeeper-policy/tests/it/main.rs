@@ -9,13 +9,19 @@ mod mistakes;
 mod plans;
 mod properties;
 mod sample;
+mod schema;
 mod traces;
 
 use ratekeeper_policy::{Config, ConfigErrors};
 
-/// Reads a file without any environment.
+/// Reads a file without any environment. The schema accepts whatever is read.
+#[track_caller]
 fn parse(text: &str) -> Result<Config, ConfigErrors> {
-    Config::parse("ratekeeper.yaml", text.as_bytes(), &|_| None)
+    let read = Config::parse("ratekeeper.yaml", text.as_bytes(), &|_| None);
+    if read.is_ok() {
+        schema::accepts(text);
+    }
+    read
 }
 
 /// A file with one policy `p` with these limits, one a line.

@@ -8,7 +8,7 @@ use crate::parse;
 const TABLE: &str = include_str!("mistakes.txt");
 
 /// Title, file and message of each case.
-fn cases() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+pub(crate) fn cases() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     TABLE.split("#### ").skip(1).map(|case| {
         let (title, rest) = case.split_once('\n').expect("a title");
         let (file, message) = rest.split_once(">>>>\n").expect("a file and a message");

@@ -12,6 +12,7 @@ mod check;
 mod completions;
 mod demo;
 mod man;
+mod schema;
 mod serve;
 mod simulate;
 pub(crate) mod validate;
@@ -47,6 +48,7 @@ enum Verb {
     Validate(validate::Validate),
     Check(check::Check),
     Simulate(Box<simulate::Simulate>),
+    Schema(schema::Schema),
     Bench(bench::Bench),
     Completions(completions::Completions),
     Man(man::Man),
@@ -100,6 +102,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Validate(validate) => validate.run(voice),
         Verb::Check(check) => check.run(voice),
         Verb::Simulate(simulate) => simulate.run(),
+        Verb::Schema(schema) => schema.run(),
         Verb::Bench(bench) => bench.run(voice),
         Verb::Completions(completions) => completions.run(Cli::command()),
         Verb::Man(man) => man.run(Cli::command(), voice),

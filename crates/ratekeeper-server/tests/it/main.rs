@@ -22,6 +22,7 @@ mod questions;
 mod readme;
 mod reload;
 mod reservations;
+mod schema;
 mod simulate;
 mod streams;
 mod support;

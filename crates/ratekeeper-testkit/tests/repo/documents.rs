@@ -106,3 +106,26 @@ fn messages_that_operators_look_up_are_those_of_the_program() {
         }
     }
 }
+
+#[test]
+fn every_code_of_a_mistake_has_its_paragraph_and_no_other_has() {
+    let source = read("crates/ratekeeper-policy/src/fault.rs");
+    let mut codes: Vec<&str> =
+        source.split(": &str = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(codes.len() >= 60, "{codes:?}");
+    // What no reader of a file says: that there was nothing to read.
+    let unread = "unreadable";
+    assert!(read("crates/ratekeeper-server/src/report.rs").contains(&format!("\"{unread}\"")));
+    codes.push(unread);
+    let page = read("docs/errors.md");
+    let mut paragraphs = Vec::new();
+    for paragraph in page.split("\n### `").skip(1) {
+        let (code, rest) = paragraph.split_once("`\n\n").expect("a heading and a paragraph");
+        let text = rest.split("\n\n").next().unwrap_or_default().trim();
+        assert!(text.len() > 40 && text.ends_with('.'), "{code}: {text}");
+        paragraphs.push(code);
+    }
+    codes.sort_unstable();
+    paragraphs.sort_unstable();
+    assert_eq!(paragraphs, codes);
+}
