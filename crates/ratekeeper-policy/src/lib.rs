@@ -24,12 +24,13 @@
 //! handed in, the answers come from a store.
 //!
 //! Modules: the file (`file`: tree with spans, table of fields, decoder, messages), what it means
-//! (`config`, `listen`, `log`, `policy` with `options` and `overrides`, `headers`, `key`), a request (`facts`, `request`) and its
+//! (`config`, `listen`, `log`, `policy` with `options` and `overrides`, `headers`, `key` and how it is written, `canonical`), a request (`facts`, `request`) and its
 //! address (`client_ip`), which policies it fits (`matcher` with `path` and `glob`, `index`), what they do with it (`plan` with
 //! `found`; `named` where the caller chose), one limit from words (`limit`), and the calendars of time zones (`calendar`, the only one
 //! that knows them).
 
 mod calendar;
+mod canonical;
 mod client_ip;
 mod config;
 mod facts;
@@ -58,6 +59,7 @@ mod policy;
 mod request;
 
 pub use calendar::{UnknownZone, ZoneCalendar};
+pub use canonical::canonical;
 pub use client_ip::{
     ClientIp, DEFAULT_IPV6_PREFIX, Forwarding, Hop, MAX_ADDRESS_BYTES, MAX_FORWARDED_ELEMENTS,
     MAX_TRUSTED_PROXIES, Network, NetworkError, Walk, WalkEnd, parse_address,
@@ -88,6 +90,6 @@ pub use named::Which;
 pub use options::{Action, CostSpec, MissingKey, Mode, OnExcess, OnStoreError, Options};
 pub use overrides::{Act, Exception, ExceptionError, Numbers, Override, Overrides};
 pub use path::{AboveRoot, MAX_PATTERN_BYTES, MAX_PATTERN_SEGMENTS, NormalPath, PathPattern};
-pub use plan::{Applied, Does, Plan, PlanError, Policies};
+pub use plan::{Applied, Does, Exceptions, Plan, PlanError, Policies};
 pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};
 pub use request::Request;

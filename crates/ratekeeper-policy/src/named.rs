@@ -2,10 +2,9 @@
 
 use ratekeeper_core::MAX_KEY_BYTES;
 
-use crate::few::Few;
 use crate::found::{FoundKey, NotGiven};
 use crate::key::KeySpec;
-use crate::plan::{Applied, Does};
+use crate::plan::Applied;
 use crate::policy::{Call, CallError, KeyField, Policy, PolicyLimit, entry};
 
 /// Which limits of a policy are meant.
@@ -33,20 +32,14 @@ impl Policy {
     /// a limit that the policy has not. Nobody is unlimited for want of a key.
     pub fn named<'a>(&'a self, call: &Call<'a>, which: Which) -> Result<Applied<'a>, CallError> {
         self.check_names(call)?;
-        let mut applied = Applied {
-            policy: 0,
-            mode: self.options().mode,
-            does: Does::Limits(self.limits()),
-            by_override: None,
-            cost: call.cost,
-            key: None,
-            own: Few::default(),
-            taking_part: 0,
-        };
+        let mut applied = Applied::of(0, self, call.cost);
         let has_overrides = !self.overrides().as_slice().is_empty();
         let needs_key = self.limits().iter().any(|limit| limit.key.is_none() && entry(call, limit).is_none());
         if needs_key || (has_overrides && call.key.is_some()) {
             applied.key = Some(self.given(self.key(), call.key, KeyField::Key)?);
+        } else if call.key.is_some() {
+            // Nothing of the file needs it, so a wrong one is no error; but an exception may be meant for it.
+            applied.key = self.given(self.key(), call.key, KeyField::Key).ok();
         }
         for (place, limit) in self.limits().iter().enumerate() {
             if !self.is_meant(limit, call, which) {
@@ -59,15 +52,7 @@ impl Policy {
             }
             applied.taking_part |= 1 << place;
         }
-        let over = applied.key.as_ref().and_then(|key| self.overrides().find(key));
-        match (over, self.options().action) {
-            (Some((place, over)), _) => {
-                applied.does = over.act().does();
-                applied.by_override = Some(place);
-            }
-            (None, Some(action)) => applied.does = Does::Action(action),
-            (None, None) => {}
-        }
+        applied.decide(self, &());
         Ok(applied)
     }
 

@@ -64,6 +64,8 @@ pub struct Applied<'a> {
     pub does: Does<'a>,
     /// Which of its overrides says so, by its place among them.
     pub by_override: Option<usize>,
+    /// Which exception says so instead, as [`Exceptions::find`] numbers them.
+    pub by_exception: Option<usize>,
     /// What the request costs by it.
     pub cost: u64,
     /// By the policy's key, if it has been found.
@@ -72,6 +74,19 @@ pub struct Applied<'a> {
     pub(crate) own: Few<(usize, FoundKey<'a>)>,
     /// Which limits take part: a bit for each.
     pub(crate) taking_part: u16,
+}
+
+/// What is different for single keys for a while, beside the file: it goes before its overrides.
+pub trait Exceptions {
+    /// What holds for a key of policy number `policy` now, with a number to find it again by; None if the file does.
+    fn find(&self, policy: usize, key: &Key<'_>) -> Option<(usize, &Act)>;
+}
+
+/// Nothing is different.
+impl Exceptions for () {
+    fn find(&self, _: usize, _: &Key<'_>) -> Option<(usize, &Act)> {
+        None
+    }
 }
 
 /// What a policy does with a request.
@@ -100,14 +115,38 @@ impl<'a> Plan<'a> {
     pub fn applied(&self) -> &[Applied<'a>] {
         &self.applied
     }
-
-    /// The same, for those who know of exceptions.
-    pub fn applied_mut(&mut self) -> &mut [Applied<'a>] {
-        self.applied.as_mut_slice()
-    }
 }
 
 impl<'a> Applied<'a> {
+    /// Policy number `index` before its key and its limits are looked at.
+    pub(crate) fn of(index: usize, policy: &'a Policy, cost: u64) -> Self {
+        Self {
+            policy: index,
+            mode: policy.options().mode,
+            does: Does::Limits(policy.limits()),
+            by_override: None,
+            by_exception: None,
+            cost,
+            key: None,
+            own: Few::default(),
+            taking_part: 0,
+        }
+    }
+
+    /// Says what is done, now that the key is known: an exception goes before the overrides of the file, the first of
+    /// those before what the policy does else.
+    pub fn decide(&mut self, policy: &'a Policy, exceptions: &'a impl Exceptions) {
+        let key = self.key.as_ref();
+        (self.by_override, self.by_exception) = (None, None);
+        if let Some((number, act)) = key.and_then(|key| exceptions.find(self.policy, &key.key())) {
+            (self.does, self.by_exception) = (act.does(), Some(number));
+        } else if let Some((place, over)) = key.and_then(|key| policy.overrides().find(key)) {
+            (self.does, self.by_override) = (over.act().does(), Some(place));
+        } else {
+            self.does = policy.options().action.map_or(Does::Limits(policy.limits()), Does::Action);
+        }
+    }
+
     /// The questions of its limits in their order, by their place in the policy. None if no limit is asked.
     pub fn checks<'s>(&'s self) -> impl Iterator<Item = (usize, Check<'s>)> + use<'s, 'a> {
         let limits = if let Does::Limits(limits) = self.does { limits } else { &[] };
@@ -226,6 +265,19 @@ impl Policies {
     /// # Errors
     /// What the request lacks, if a policy insists on it, or too many limits.
     pub fn plan<'a>(&'a self, request: &'a Request<'_>, cost: Option<u64>) -> Result<Plan<'a>, PlanError> {
+        self.plan_except(request, cost, &())
+    }
+
+    /// The same where `exceptions` hold beside the file.
+    ///
+    /// # Errors
+    /// As for [`Policies::plan`].
+    pub fn plan_except<'a>(
+        &'a self,
+        request: &'a Request<'_>,
+        cost: Option<u64>,
+        exceptions: &'a impl Exceptions,
+    ) -> Result<Plan<'a>, PlanError> {
         let mut plan = Plan::default();
         let mut groups: SmallVec<[&Name; 4]> = SmallVec::new();
         let mut replaced: SmallVec<[usize; 4]> = SmallVec::new();
@@ -239,7 +291,7 @@ impl Policies {
             {
                 continue;
             }
-            let Some(applied) = self.apply(index, policy, request, cost)? else { continue };
+            let Some(applied) = self.apply(index, policy, (request, cost), exceptions)? else { continue };
             if options.mode == Mode::Enforce {
                 groups.extend(group);
                 replaced.extend(self.replaced.get(index).into_iter().flatten().copied());
@@ -267,8 +319,8 @@ impl Policies {
         &'a self,
         index: usize,
         policy: &'a Policy,
-        request: &'a Request<'_>,
-        cost: Option<u64>,
+        (request, cost): (&'a Request<'_>, Option<u64>),
+        exceptions: &'a impl Exceptions,
     ) -> Result<Option<Applied<'a>>, PlanError> {
         let options = policy.options();
         let finder = Finder { policy, request };
@@ -276,22 +328,9 @@ impl Policies {
             Some(spec) => finder.key(spec)?,
             None => None,
         };
-        let over = key.as_ref().and_then(|key| policy.overrides().find(key));
-        let does = match (over, options.action) {
-            (Some((_, over)), _) => over.act().does(),
-            (None, Some(action)) => Does::Action(action),
-            (None, None) => Does::Limits(policy.limits()),
-        };
-        let mut applied = Applied {
-            policy: index,
-            mode: options.mode,
-            does,
-            by_override: over.map(|(place, _)| place),
-            cost: 1,
-            key,
-            own: Few::default(),
-            taking_part: 0,
-        };
+        let mut applied = Applied::of(index, policy, 1);
+        applied.key = key;
+        applied.decide(policy, exceptions);
         for (place, limit) in policy.limits().iter().enumerate() {
             let takes_part = match &limit.key {
                 None => applied.key.is_some(),
@@ -323,11 +362,25 @@ impl Policies {
     /// # Errors
     /// As for [`Policy::named`].
     pub fn named<'a>(&'a self, index: usize, call: &Call<'a>) -> Result<Plan<'a>, CallError> {
+        self.named_except(index, call, &())
+    }
+
+    /// The same where `exceptions` hold beside the file.
+    ///
+    /// # Errors
+    /// As for [`Policy::named`].
+    pub fn named_except<'a>(
+        &'a self,
+        index: usize,
+        call: &Call<'a>,
+        exceptions: &'a impl Exceptions,
+    ) -> Result<Plan<'a>, CallError> {
         let mut plan = Plan::default();
         if let Some(policy) = self.list.get(index) {
-            let applied = policy.named(call, Which::All)?;
+            let mut applied = Applied { policy: index, ..policy.named(call, Which::All)? };
             if applied.mode != Mode::Off {
-                plan.applied.push(Applied { policy: index, ..applied });
+                applied.decide(policy, exceptions);
+                plan.applied.push(applied);
             }
         }
         Ok(plan)
