@@ -143,7 +143,8 @@ impl<'a> Applied<'a> {
         } else if let Some((place, over)) = key.and_then(|key| policy.overrides().find(key)) {
             (self.does, self.by_override) = (over.act().does(), Some(place));
         } else {
-            self.does = policy.options().action.map_or(Does::Limits(policy.limits()), Does::Action);
+            let limits = || Does::Limits(policy.limits());
+            self.does = policy.options().action.map_or_else(limits, Does::Action);
         }
     }
 
@@ -322,7 +323,6 @@ impl Policies {
         (request, cost): (&'a Request<'_>, Option<u64>),
         exceptions: &'a impl Exceptions,
     ) -> Result<Option<Applied<'a>>, PlanError> {
-        let options = policy.options();
         let finder = Finder { policy, request };
         let key = match policy.key() {
             Some(spec) => finder.key(spec)?,

@@ -1,13 +1,14 @@
 //! What lives as long as the process, around the configuration at work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use ratekeeper::ProcessClock;
 use ratekeeper_core::{Clock as _, ManualClock, Micros};
 use ratekeeper_policy::Config;
 
+use crate::exceptions::{Compiled, New, NotTaken, Said, Which};
 use crate::holds::Holds;
 use crate::live::{Live, log_settings};
 use crate::telemetry::log::Log;
@@ -21,12 +22,14 @@ pub(crate) struct App {
     time: Time,
     draining: AtomicBool,
     refused: Mutex<Option<Refused>>,
+    /// The temporary overrides. Held while another pointer is put in `live`, so that no two are put at once.
+    said: Mutex<Said>,
 }
 
-/// The process's clock. Where the server is fuzzed, it may be one that is moved.
+/// The process's clock. Where the server is fuzzed or tested, it may be one that is moved.
 #[derive(Clone)]
 pub(crate) struct Time {
-    #[cfg(fuzzing)]
+    #[cfg(any(fuzzing, test))]
     moved: Option<ManualClock>,
 }
 
@@ -40,10 +43,10 @@ pub(crate) struct Refused {
 
 impl Time {
     fn new(moved: Option<ManualClock>) -> Self {
-        #[cfg(not(fuzzing))]
+        #[cfg(not(any(fuzzing, test)))]
         drop(moved);
         Self {
-            #[cfg(fuzzing)]
+            #[cfg(any(fuzzing, test))]
             moved,
         }
     }
@@ -54,13 +57,13 @@ impl Time {
     }
 
     /// The clock, if it is moved.
-    #[cfg(fuzzing)]
+    #[cfg(any(fuzzing, test))]
     pub(crate) const fn moved(&self) -> Option<&ManualClock> {
         self.moved.as_ref()
     }
 
     /// The clock, if it is moved: here it never is.
-    #[cfg(not(fuzzing))]
+    #[cfg(not(any(fuzzing, test)))]
     pub(crate) const fn moved(&self) -> Option<&ManualClock> {
         None
     }
@@ -89,6 +92,7 @@ impl App {
             time,
             draining: AtomicBool::new(false),
             refused: Mutex::default(),
+            said: Mutex::default(),
         })
     }
 
@@ -117,11 +121,59 @@ impl App {
     /// If it cannot be put to work. Then the present one stays, and [`App::refuse`] should say so.
     pub(crate) fn reload(&self, config: Config) -> Result<Vec<String>, String> {
         let before = self.live_for_long();
-        let (next, losses) = before.followed_by(config)?;
+        let (next, mut losses) = before.followed_by(config)?;
+        let mut said = self.said();
+        let exceptions = said.compiled_for(&next, &mut losses);
         next.metrics().reload_succeeded(next.since());
-        self.live.store(Arc::new(next));
+        self.live.store(Arc::new(next.with_exceptions(exceptions)));
+        drop(said);
         *self.lock_refused() = None;
         Ok(losses)
+    }
+
+    /// What is different for single keys for a while, without what has expired by now.
+    pub(crate) fn said(&self) -> MutexGuard<'_, Said> {
+        // Nothing is left half done by a panic that could not be gone on from.
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now();
+        if said.expire(now) {
+            let live = self.live_for_long();
+            self.put(&live, live.exceptions().alive(now));
+        }
+        said
+    }
+
+    /// Makes something different for one key from the next request on. `new` makes it for the configuration at work,
+    /// which stays so until it is done.
+    ///
+    /// # Errors
+    /// Those of `new`, or why it cannot be taken.
+    pub(crate) fn except<E: From<NotTaken>>(
+        &self,
+        new: impl FnOnce(&Live) -> Result<New, E>,
+    ) -> Result<(), E> {
+        let mut said = self.said();
+        let live = self.live_for_long();
+        let exceptions = said.add(&live, new(&live)?)?;
+        self.put(&live, exceptions);
+        Ok(())
+    }
+
+    /// Ends what is different for one key, from the next request on; whether there was anything. `which` says whose.
+    ///
+    /// # Errors
+    /// Those of `which`.
+    pub(crate) fn end_exception<E>(&self, which: impl FnOnce(&Live) -> Result<Which, E>) -> Result<bool, E> {
+        let mut said = self.said();
+        let live = self.live_for_long();
+        let Some(exceptions) = said.remove(&live, &which(&live)?) else { return Ok(false) };
+        self.put(&live, exceptions);
+        Ok(true)
+    }
+
+    /// Puts the same configuration to work with other exceptions. Who calls it holds `said`.
+    fn put(&self, live: &Live, exceptions: Compiled) {
+        self.live.store(Arc::new(live.with_exceptions(exceptions)));
     }
 
     /// Notes that another configuration was refused, and why.
@@ -135,7 +187,7 @@ impl App {
         self.lock_refused().clone()
     }
 
-    fn lock_refused(&self) -> std::sync::MutexGuard<'_, Option<Refused>> {
+    fn lock_refused(&self) -> MutexGuard<'_, Option<Refused>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,6 +207,7 @@ impl App {
             stores: live.stores_snapshot(),
             clock_offset_us: ProcessClock.offset_us(),
             holds: self.holds.len(self.now()) as u64,
+            overrides: self.said().len() as u64,
         }
     }
 

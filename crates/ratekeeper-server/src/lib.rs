@@ -13,6 +13,7 @@ mod banner;
 mod cli;
 mod client;
 mod digits;
+mod exceptions;
 mod holds;
 mod human;
 mod input;

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use crate::asking::{Asking, Outcome, Place, Stores};
 use ratekeeper::{BuildError, MemoryStore, OnFull, Question, Reservation};
-use ratekeeper_core::{Ask, Check, Decision, ManualClock, Micros, Name, StoreError};
+use ratekeeper_core::{Ask, Check, Decision, Key, ManualClock, Micros, Name, StoreError};
 use ratekeeper_policy::{
-    Act, Action, Applied, Config, Does, Few, LogConfig, LogFormat, LogKeys, LogLevel, Mode, Override, Policy,
-    PolicyLimit, StoreConfig,
+    Act, Action, Applied, Config, Does, Exceptions, Few, LogConfig, LogFormat, LogKeys, LogLevel, Mode,
+    Override, Policy, PolicyLimit, StoreConfig,
 };
 use ratekeeper_sim::hints::nearest;
 
 use crate::app::Time;
+use crate::exceptions::Compiled;
 use crate::seeded::Chance;
 use crate::telemetry::Protocol;
 use crate::telemetry::log::{Decided, Format, Keys, Level, Log, LogSettings, PolicyLog, Request};
@@ -28,14 +29,16 @@ const MAX_SEARCHED_NAMES: usize = 100;
 
 /// A configuration at work. A request takes it once, at its beginning, and uses it to its end.
 pub(crate) struct Live {
-    config: Config,
-    stores: Vec<(Name, MemoryStore)>,
-    served: Vec<Served>,
+    config: Arc<Config>,
+    stores: Arc<[(Name, MemoryStore)]>,
+    served: Arc<[Served]>,
     metrics: Metrics,
     log: Log,
-    chance: Chance,
+    chance: Arc<Chance>,
     time: Time,
     since: Micros,
+    /// What is different for single keys for a while.
+    exceptions: Compiled,
 }
 
 /// What is known of a policy before anybody asks.
@@ -125,7 +128,37 @@ impl Live {
         };
         let served = config.policies.iter().map(served).collect();
         let (log, since) = (log.with(log_settings(config.log)), time.now());
-        Self { config, stores, served, metrics, log, chance: Chance::new(), time, since }
+        Self {
+            config: Arc::new(config),
+            stores: stores.into(),
+            served,
+            metrics,
+            log,
+            chance: Arc::new(Chance::new()),
+            time,
+            since,
+            exceptions: Compiled::default(),
+        }
+    }
+
+    /// The same configuration, counting together with this one, with other exceptions.
+    pub(crate) fn with_exceptions(&self, exceptions: Compiled) -> Self {
+        Self {
+            config: Arc::clone(&self.config),
+            stores: Arc::clone(&self.stores),
+            served: Arc::clone(&self.served),
+            metrics: self.metrics.clone(),
+            log: self.log.clone(),
+            chance: Arc::clone(&self.chance),
+            time: self.time.clone(),
+            since: self.since,
+            exceptions,
+        }
+    }
+
+    /// What is different for single keys.
+    pub(crate) const fn exceptions(&self) -> &Compiled {
+        &self.exceptions
     }
 
     /// Lets the stores meet every limit, so that the memory they need is reserved now and not at some request.
@@ -163,7 +196,7 @@ impl Live {
     }
 
     /// The configuration.
-    pub(crate) const fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
@@ -179,6 +212,9 @@ impl Live {
 
     /// What is constant in the answers of a policy.
     pub(crate) fn texts(&self, applied: &Applied<'_>) -> &Texts {
+        if let Some(texts) = applied.by_exception.and_then(|number| self.exceptions.texts(number)) {
+            return texts;
+        }
         let served = &self.served[applied.policy];
         let of_override = applied.by_override.and_then(|place| served.overrides.get(place)?.as_ref());
         of_override.unwrap_or(&served.texts)
@@ -421,13 +457,22 @@ impl Live {
     }
 
     /// What spreads answers that would bring everybody back together.
-    pub(crate) const fn chance(&self) -> &Chance {
+    pub(crate) fn chance(&self) -> &Chance {
         &self.chance
     }
 
     /// What is told.
     pub(crate) const fn log(&self) -> &Log {
         &self.log
+    }
+}
+
+impl Exceptions for Live {
+    fn find(&self, policy: usize, key: &Key<'_>) -> Option<(usize, &Act)> {
+        if self.exceptions.is_empty() {
+            return None;
+        }
+        self.exceptions.find(policy, key, || self.now())
     }
 }
 

@@ -46,6 +46,15 @@ impl fmt::Display for Flaw {
 
 impl std::error::Error for Flaw {}
 
+/// A value that may be written in two ways.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TextOr<'a, T> {
+    /// The short way.
+    Text(Cow<'a, str>),
+    /// What was read of an object.
+    Object(T),
+}
+
 /// An object whose members are taken one after another; [`Object::finish`] tells what was wrong with them.
 #[derive(Debug)]
 pub struct Object<'a> {
@@ -199,15 +208,54 @@ impl<'a> Object<'a> {
         read: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
         let value = self.take(name)?;
+        self.inner(pointer(name), name, value, example, read)
+    }
+
+    /// Takes an object whose members have names of the caller's own: each is a text, or an object whose members
+    /// `read` takes. What is wrong in them is told with the rest.
+    pub fn texts_or_objects<T>(
+        &mut self,
+        name: &'static str,
+        example: &str,
+        read: impl Fn(&mut Self) -> T,
+    ) -> Vec<(Cow<'a, str>, TextOr<'a, T>)> {
+        let Some(value) = self.take(name) else { return Vec::new() };
+        let Ok(Members(members)) = serde_json::from_str::<Members<'a>>(value) else {
+            let message = format!("`{name}` is an object of at most {MAX_MEMBERS} names and values");
+            self.flaw(pointer(name), value, message, Some(format!("for example {example}")));
+            return Vec::new();
+        };
+        let mut taken = Vec::new();
+        for member in self.without_duplicates(members, &pointer(name)) {
+            let label = format!("{name}.{}", member.name);
+            let place = format!("{}{}", pointer(name), pointer(&member.name));
+            let read = if member.value.starts_with('{') {
+                self.inner(place, &shown(&label), member.value, example, &read).map(TextOr::Object)
+            } else {
+                self.as_text(|| place.clone(), || label.clone(), member.value).map(TextOr::Text)
+            };
+            taken.extend(read.map(|read| (member.name, read)));
+        }
+        taken
+    }
+
+    fn inner<T>(
+        &mut self,
+        place: String,
+        label: &str,
+        value: &'a str,
+        example: &str,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
         let mut inner = match Self::parse(value.as_bytes()) {
             Ok(inner) => inner,
             Err(wrong) => {
                 let message = if value.starts_with('{') {
-                    format!("`{name}`: {}", wrong.message)
+                    format!("`{label}`: {}", wrong.message)
                 } else {
-                    format!("`{name}` is an object, not {}", quoted(value))
+                    format!("`{label}` is an object, not {}", quoted(value))
                 };
-                self.flaw(pointer(name), value, message, Some(format!("for example {example}")));
+                self.flaw(place, value, message, Some(format!("for example {example}")));
                 return None;
             }
         };
@@ -215,7 +263,7 @@ impl<'a> Object<'a> {
         if let Err(flaws) = inner.finish() {
             let within = offset(self.taken.text, value);
             self.flaws.extend(flaws.into_iter().map(|flaw| Flaw {
-                pointer: format!("{}{}", pointer(name), flaw.pointer),
+                pointer: format!("{place}{}", flaw.pointer),
                 at: within + flaw.at,
                 ..flaw
             }));
@@ -289,6 +337,19 @@ impl<'a> Object<'a> {
     pub fn wrong(&mut self, name: &str, message: String, hint: Option<String>) {
         let flaw = self.taken.flaw(name, message, hint);
         self.flaws.push(flaw);
+    }
+
+    /// Says that something within the member `name` is wrong: at the end of `path`, a JSON pointer within it.
+    pub fn wrong_within(&mut self, name: &str, path: &[&str], message: String, hint: Option<String>) {
+        let mut flaw = self.taken.flaw(name, message, hint);
+        flaw.pointer.extend(path.iter().map(|inner| pointer(inner)));
+        self.flaws.push(flaw);
+    }
+
+    /// Whether something has been found wrong so far.
+    #[must_use]
+    pub fn is_flawed(&self) -> bool {
+        !self.flaws.is_empty()
     }
 
     /// Whether a member that was taken was there, right or wrong.

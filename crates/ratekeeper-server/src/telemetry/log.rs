@@ -188,8 +188,23 @@ pub(crate) enum Event<'a> {
         /// Why.
         message: &'a str,
     },
+    /// Something is different for one key of a policy, for a while.
+    Override(Excepted<'a>),
+    /// It is not any more, before its time.
+    OverrideRemoved(Excepted<'a>),
     /// The server is about to end.
     Drain,
+}
+
+/// A key of a policy for which something is different.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Excepted<'a> {
+    /// The policy.
+    pub(crate) policy: &'a str,
+    /// The key, shown as all keys are.
+    pub(crate) key: Key<'a>,
+    /// Another action, or other limits, for so long.
+    pub(crate) says: Option<(&'static str, &'a str, Duration)>,
 }
 
 /// A configuration that was loaded.
@@ -252,6 +267,8 @@ impl Event<'_> {
             Self::Reload { message: None, .. } => ("reload", Level::Info),
             Self::ReloadFailed(_) => ("reload_failed", Level::Error),
             Self::AcceptFailed { .. } => ("accept_failed", Level::Warn),
+            Self::Override(_) => ("override", Level::Info),
+            Self::OverrideRemoved(_) => ("override_removed", Level::Info),
             Self::Drain => ("drain", Level::Info),
         }
     }
@@ -348,6 +365,15 @@ impl Log {
             Event::AcceptFailed { listener, message } => {
                 line.text("listener", listener.name());
                 line.text("message", message);
+            }
+            Event::Override(Excepted { policy, key, says })
+            | Event::OverrideRemoved(Excepted { policy, key, says }) => {
+                line.text("policy", policy);
+                self.key(&mut line, &key);
+                if let Some((what, value, ttl)) = says {
+                    line.text(what, value);
+                    line.number("ttl_ms", millis(ttl));
+                }
             }
             Event::Drain => {}
         }

@@ -16,6 +16,7 @@ mod keys;
 mod life;
 mod manager;
 mod openapi;
+mod overrides;
 mod paper;
 mod policies;
 mod questions;

@@ -49,6 +49,8 @@ pub(crate) struct Snapshot {
     pub(crate) clock_offset_us: i64,
     /// Reservations that are neither settled nor over.
     pub(crate) holds: u64,
+    /// Temporary overrides.
+    pub(crate) overrides: u64,
 }
 
 /// What a store says of itself.
@@ -174,6 +176,8 @@ impl Scrape {
             family.gauge(&[("store", store.name.as_str())], u64::from(said.is_up))?;
         }
         page.single("ratekeeper_holds", "Open reservations", None, self.snapshot.holds)?;
+        let help = "Overrides that hold for a while beside the file";
+        page.single("ratekeeper_overrides", help, None, self.snapshot.overrides)?;
         let help = "How far the wall clock is ahead of the clock that times decisions";
         let offset = seconds_of(self.snapshot.clock_offset_us, 1_000_000);
         page.single("ratekeeper_clock_offset", help, Some(&Unit::Seconds), offset)

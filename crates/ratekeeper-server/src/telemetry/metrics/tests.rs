@@ -54,6 +54,7 @@ fn page(metrics: &Metrics) -> Page {
         stores: vec![StoreSnapshot { keys: 3, overflow_decisions: 4, is_up: true }],
         clock_offset_us: -1_500_000,
         holds: 5,
+        overrides: 6,
     };
     let page = Page::parse(&metrics.encode(Exposition::OpenMetrics, snapshot.clone()), true);
     let classic = Page::parse(&metrics.encode(Exposition::Prometheus, snapshot), false);
@@ -104,7 +105,7 @@ fn number_of_series_follows_from_the_configuration() {
         let of_limits = 3 * limits + queue_limits;
         let of_policies = 4 * policies + 14 * queues;
         let of_stores = 20 * stores;
-        of_limits + of_policies + of_stores + (CODES.len() + 1) + 2 + 6
+        of_limits + of_policies + of_stores + (CODES.len() + 1) + 2 + 7
     };
     let count = |text: &str| {
         let page = page(&Metrics::new(&config(text), Micros::ZERO));
@@ -213,6 +214,7 @@ fn what_the_caller_knows_is_shown_as_it_is() {
         ("ratekeeper_overflow_decisions_total", "store=local", "4"),
         ("ratekeeper_store_up", "store=local", "1"),
         ("ratekeeper_holds", "", "5"),
+        ("ratekeeper_overrides", "", "6"),
         ("ratekeeper_clock_offset_seconds", "", "-1.5"),
         ("ratekeeper_connections", "listener=http", "1"),
         ("ratekeeper_connections", "listener=admin", "0"),

@@ -1,7 +1,7 @@
 //! `GET` and `DELETE /v1/keys/{policy}/{key}`: what a key has used, and to forget that.
 
 use ratekeeper_core::{Ask, Check, Store as _};
-use ratekeeper_policy::{Call, Policy, Which};
+use ratekeeper_policy::{Applied, Call, Does, Policy, Which};
 use ratekeeper_sim::hints::quoted;
 use serde::Serialize;
 
@@ -14,6 +14,9 @@ use crate::transport::http::{JSON, Problem, Reply};
 struct KeyAnswer<'a> {
     policy: &'a str,
     key: &'a str,
+    /// What an override does with the key without asking any of its limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<&'static str>,
     limits: Vec<LimitAnswer<'a>>,
 }
 
@@ -31,9 +34,9 @@ struct LimitAnswer<'a> {
 
 /// Shows what the key at the end of a path has used; never writes.
 pub(super) fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
-    let (index, policy, key) = find(live, rest)?;
+    let (index, policy, key) = find(live, rest, "/v1/keys")?;
     let call = Call { key: Some(&key), keys: &[], cost: 1 };
-    let applied = policy.named(&call, Which::Seen).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    let (applied, action) = asked(live, index, policy, &call, Which::Seen)?;
     let checks: Vec<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
     if checks.is_empty() {
         return Err(no_such_limit(policy));
@@ -51,7 +54,7 @@ pub(super) fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Pro
             reset_after_ms: millis(verdict.reset_after()),
         }
     });
-    let answer = KeyAnswer { policy: policy.name().as_str(), key: &key, limits: limits.collect() };
+    let answer = KeyAnswer { policy: policy.name().as_str(), key: &key, action, limits: limits.collect() };
     reply.begin(200, JSON);
     reply.json(&answer);
     Ok(())
@@ -59,9 +62,9 @@ pub(super) fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Pro
 
 /// Forgets the key at the end of a path, as if it had never been seen. What everybody shares stays.
 pub(super) async fn reset(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
-    let (index, policy, key) = find(live, rest)?;
+    let (index, policy, key) = find(live, rest, "/v1/keys")?;
     let call = Call { key: Some(&key), keys: &[], cost: 0 };
-    let applied = policy.named(&call, Which::Reset).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    let (applied, _) = asked(live, index, policy, &call, Which::Reset)?;
     let checks: Vec<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
     if checks.is_empty() {
         return Err(no_such_limit(policy));
@@ -75,10 +78,33 @@ fn no_such_limit(policy: &Policy) -> Problem {
     Problem::bad_path(format!("no limit of `{}` counts by the policy's key", policy.name()))
 }
 
-/// The policy and the key of `{policy}/{key}`.
-fn find<'a>(live: &'a Live, rest: &str) -> Result<(usize, &'a Policy, String), Problem> {
+/// The limits of a policy that are asked for a key, with the numbers that hold for it now; and what is done with it
+/// instead, if it is blocked or let through: what it has used of the policy's own limits is there all the same.
+fn asked<'a>(
+    live: &'a Live,
+    index: usize,
+    policy: &'a Policy,
+    call: &Call<'a>,
+    which: Which,
+) -> Result<(Applied<'a>, Option<&'static str>), Problem> {
+    let mut applied = policy.named(call, which).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+    applied.policy = index;
+    applied.decide(policy, live);
+    let action = if let Does::Action(action) = applied.does { Some(action.name()) } else { None };
+    if action.is_some() {
+        applied.does = Does::Limits(policy.limits());
+    }
+    Ok((applied, action))
+}
+
+/// The policy and the key of `{policy}/{key}` under a path.
+pub(super) fn find<'a>(
+    live: &'a Live,
+    rest: &str,
+    path: &str,
+) -> Result<(usize, &'a Policy, String), Problem> {
     let Some((name, key)) = rest.split_once('/') else {
-        return Err(Problem::bad_path("the path is /v1/keys/POLICY/KEY".to_owned()));
+        return Err(Problem::bad_path(format!("the path is {path}/POLICY/KEY")));
     };
     let decoded = |part: &str, what: &str| {
         percent_decoded(part)

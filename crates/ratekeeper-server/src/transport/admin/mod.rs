@@ -2,6 +2,7 @@
 //! here and nowhere else.
 
 mod keys;
+mod overrides;
 
 use std::convert::Infallible;
 use std::io;
@@ -9,8 +10,10 @@ use std::sync::Arc;
 
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONNECTION, HOST, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Version};
 use ratekeeper_policy::Secret as Token;
+use tokio::sync::Semaphore;
 
 use crate::app::App;
 use crate::reload::{Outcome, Reloader};
@@ -18,10 +21,14 @@ use crate::telemetry::Listener;
 use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
 use crate::telemetry::metrics::exposition::Exposition;
-use crate::transport::http::{Answer, JSON, Problem, Reply, Site, UnderWay, VERBOSE, policies, probe};
+use crate::transport::http::{self, Answer, JSON, Problem, Reply, Site, UnderWay, VERBOSE, policies, probe};
 
 /// What there is, for those who asked for something else.
-const SERVED: &str = "GET /metrics, /livez, /readyz, /v1/policies, /v1/keys/POLICY/KEY; DELETE /v1/keys/POLICY/KEY; POST /v1/reload";
+const SERVED: &str = "GET /metrics, /livez, /readyz, /v1/policies, /v1/keys/POLICY/KEY, /v1/overrides; DELETE /v1/keys/POLICY/KEY; PUT, DELETE /v1/overrides/POLICY/KEY; POST /v1/reload";
+/// The longest body that is read: an override of sixteen limits takes a kilobyte.
+const MAX_BODY_BYTES: usize = 64 * 1_024;
+/// How many longer bodies are in memory at once; others wait.
+const MAX_LARGE_BODIES: usize = 16;
 
 /// The admin listener's answers; one for all its connections.
 pub(crate) struct Admin {
@@ -29,19 +36,23 @@ pub(crate) struct Admin {
     reloader: Arc<Reloader>,
     token: Option<Token>,
     under_way: UnderWay,
+    large_bodies: Semaphore,
 }
 
 impl Site for Admin {
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Infallible> {
         let _busy = self.under_way.begin();
-        let version = request.version();
+        let (head, body) = request.into_parts();
+        let mut unread = Some(body);
         let mut reply = Reply::default();
-        if let Err(problem) = self.route(&request, &mut reply).await {
+        if let Err(problem) = self.route(&head, &mut unread, &mut reply).await {
             problem.write(&mut reply);
         }
-        let mut answer = reply.into_response(request.method(), Bytes::from);
-        // Nothing here has a body, so none is read, and what follows one is not found.
-        let closes = self.app.is_draining() || !request.body().is_end_stream();
+        // Most of what is here has no body. One that was not read is not looked through: what follows it is not found.
+        let is_unread = unread.is_some_and(|body| !body.is_end_stream());
+        let closes = self.app.is_draining() || reply.closes || is_unread;
+        let version = head.version;
+        let mut answer = reply.into_response(&head.method, Bytes::from);
         if closes && version < Version::HTTP_2 {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -64,21 +75,28 @@ impl Site for Admin {
 
 impl Admin {
     pub(crate) fn new(app: Arc<App>, reloader: Arc<Reloader>, token: Option<Token>) -> Self {
-        Self { app, reloader, token, under_way: UnderWay::default() }
+        let large_bodies = Semaphore::new(MAX_LARGE_BODIES);
+        Self { app, reloader, token, under_way: UnderWay::default(), large_bodies }
     }
 
-    async fn route(&self, request: &Request<Incoming>, reply: &mut Reply) -> Result<(), Problem> {
-        if request.version() == Version::HTTP_11 && request.headers().get_all(HOST).iter().count() != 1 {
+    async fn route(
+        &self,
+        head: &Parts,
+        body: &mut Option<Incoming>,
+        reply: &mut Reply,
+    ) -> Result<(), Problem> {
+        let Parts { method, uri, version, headers, .. } = head;
+        if *version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
             return Err(Problem::bad_host());
         }
-        let (method, path) = (request.method(), request.uri().path());
-        let query = request.uri().query().filter(|query| !query.is_empty());
+        let path = uri.path();
+        let query = uri.query().filter(|query| !query.is_empty());
         if let Some(query) = query.filter(|query| (path, *query) != ("/readyz", VERBOSE)) {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
         let is_probe = matches!(path, "/livez" | "/readyz");
         if !is_probe {
-            self.admit(request)?;
+            self.admit(head)?;
         }
         // A reload meanwhile changes nothing for this request.
         let live = self.app.live_for_long();
@@ -89,6 +107,18 @@ impl Admin {
                 _ => Err(Problem::method_not_allowed("GET, HEAD, DELETE")),
             };
         }
+        if let Some(rest) = path.strip_prefix("/v1/overrides/") {
+            return match *method {
+                Method::GET | Method::HEAD => overrides::show(&self.app, rest, reply),
+                Method::PUT => {
+                    http::body::acceptable(headers)?;
+                    let body = http::body::read(headers, body, MAX_BODY_BYTES, &self.large_bodies).await?;
+                    overrides::put(&self.app, rest, &body, reply)
+                }
+                Method::DELETE => overrides::remove(&self.app, rest, reply),
+                _ => Err(Problem::method_not_allowed("GET, HEAD, PUT, DELETE")),
+            };
+        }
         if path == "/v1/reload" {
             if *method != Method::POST {
                 return Err(Problem::method_not_allowed("POST"));
@@ -96,7 +126,7 @@ impl Admin {
             self.reload(reply).await;
             return Ok(());
         }
-        if !is_probe && !matches!(path, "/metrics" | "/v1/policies") {
+        if !is_probe && !matches!(path, "/metrics" | "/v1/policies" | "/v1/overrides") {
             return Err(Problem::not_found(SERVED));
         }
         if *method != Method::GET && *method != Method::HEAD {
@@ -104,13 +134,14 @@ impl Admin {
         }
         match path {
             "/metrics" => {
-                let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+                let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
                 let format = Exposition::accepted(accept);
                 reply.begin(200, format.content_type());
                 let page = live.metrics().encode(format, self.app.snapshot(&live));
                 reply.body.extend_from_slice(page.as_bytes());
             }
             "/v1/policies" => policies(&live, reply),
+            "/v1/overrides" => overrides::list(&self.app, reply),
             path => probe(&self.app, path, query, reply),
         }
         Ok(())
@@ -131,8 +162,8 @@ impl Admin {
     }
 
     /// Whether whoever asks may be answered.
-    fn admit(&self, request: &Request<Incoming>) -> Result<(), Problem> {
-        let headers = request.headers();
+    fn admit(&self, head: &Parts) -> Result<(), Problem> {
+        let headers = &head.headers;
         match &self.token {
             Some(token) => {
                 let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
@@ -147,7 +178,7 @@ impl Admin {
             None if headers.contains_key(ORIGIN) => Err(Problem::forbidden_page()),
             None => {
                 // HTTP/2 says it in the target, as everybody may.
-                let target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+                let target = head.uri.authority().map(|authority| authority.as_str().as_bytes());
                 let hosts = headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
                 let is_own = target.into_iter().chain(hosts).all(is_own_name);
                 if is_own { Ok(()) } else { Err(Problem::forbidden_page()) }

@@ -16,7 +16,7 @@ use crate::transport::http::service::Decided;
 pub(crate) struct Texts {
     pub(super) headers: Headers,
     /// The value of `RateLimit-Policy` where all of them take part.
-    policy_field: String,
+    pub(crate) policy_field: String,
     pub(super) limits: Vec<LimitTexts>,
 }
 

@@ -1,9 +1,10 @@
 //! JSON over HTTP/1.1 and HTTP/2. A request comes by `lane`, the short way, or by `routes`, which has hyper; both
 //! read its body by `question` and are answered by `service`, in the words of `answer` and `problem`.
-//! `connection` has the sockets.
+//! `connection` has the sockets, `body` reads what is longer than a packet.
 
 mod answer;
 mod attributes;
+pub(crate) mod body;
 mod connection;
 mod date;
 mod fields;

@@ -175,6 +175,19 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, kind, "Already settled", detail)
     }
 
+    /// Nothing is different for this key.
+    pub(crate) fn unknown_override() -> Self {
+        let detail = "there is no temporary override of this key; those of the file are in the file";
+        let kind = "urn:ratekeeper:problem:unknown-override";
+        Self::new(StatusCode::NOT_FOUND, kind, "Unknown override", detail)
+    }
+
+    /// No more temporary overrides are taken. Waiting does not help, but deleting some does.
+    pub(crate) fn too_many_overrides(detail: String) -> Self {
+        let kind = "urn:ratekeeper:problem:too-many-overrides";
+        Self::new(StatusCode::CONFLICT, kind, "Too many overrides", detail)
+    }
+
     /// Nothing is served at this path.
     pub(crate) fn not_found(served: &str) -> Self {
         let detail = format!("nothing is served at this path: {served}");

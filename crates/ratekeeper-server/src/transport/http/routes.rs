@@ -2,20 +2,17 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{
-    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue, ORIGIN,
-};
+use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
-use tokio::time::timeout;
 
 use crate::telemetry::Listener;
 use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
+use crate::transport::http::body;
 use crate::transport::http::connection::Site;
 use crate::transport::http::problem::Problem;
 use crate::transport::http::reply::Reply;
@@ -25,13 +22,6 @@ use crate::transport::http::{answer, wishes};
 /// The longest body that is read: a question takes a hundred bytes, sixteen longest keys 100 KiB when every
 /// byte of them is written as an escape, a batch of a thousand checks a hundred KiB.
 const MAX_BODY_BYTES: usize = 1_024 * 1_024;
-/// How much of a longer body is thrown away so that its sender, who may not read before having written, sees
-/// the answer. Past it the connection is cut.
-const MAX_DRAINED_BYTES: usize = 4 * MAX_BODY_BYTES;
-/// Bodies up to here are taken as they come.
-const SMALL_BODY_BYTES: usize = 4 * 1_024;
-/// How long a body may take: less than the patience of any client, much more than a kilobyte needs.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What there is, for those who asked for something else.
 const SERVED: &str = "POST /v1/check decides; docs/http.md lists the others";
@@ -77,7 +67,7 @@ impl Service {
             problem.write(&mut reply);
         }
         if let Some(body) = unread.filter(|_| version < Version::HTTP_2) {
-            reply.closes |= !thrown_away(&head.headers, body).await;
+            reply.closes |= !body::throw_away(&head.headers, body, MAX_BODY_BYTES).await;
         }
         self.app().live().answered(reply.status);
         let closes = reply.closes || self.is_draining();
@@ -106,10 +96,10 @@ impl Service {
                 return Err(Problem::method_not_allowed("POST"));
             }
             let wants_status = wants_status(verb, uri.query())?;
-            acceptable(headers)?;
+            body::acceptable(headers)?;
             let prefer = headers.get_all("prefer");
             let preferred = prefer.iter().any(|value| wishes::asks_for_status(value.as_bytes()));
-            let body = self.read_body(headers, body).await?;
+            let body = body::read(headers, body, MAX_BODY_BYTES, &self.large_bodies).await?;
             if self.unsent().is_full() {
                 return Err(Problem::overloaded());
             }
@@ -133,90 +123,6 @@ impl Service {
         }
         Ok(())
     }
-
-    /// The body, up to its bound in bytes and in time.
-    async fn read_body<B: Body<Data = Bytes> + Unpin>(
-        &self,
-        headers: &HeaderMap,
-        body: &mut Option<B>,
-    ) -> Result<Vec<u8>, Problem> {
-        let Some(mut body) = body.take() else { return Ok(Vec::new()) };
-        let announced = announced(&body);
-        let waits = headers.contains_key(EXPECT);
-        if announced > MAX_DRAINED_BYTES || (announced > MAX_BODY_BYTES && waits) {
-            return Err(Problem::body_too_large(MAX_BODY_BYTES));
-        }
-        let read = timeout(BODY_TIMEOUT, self.collect(&mut body)).await;
-        read.map_err(|_| Problem::body_timeout(BODY_TIMEOUT.as_secs()))?
-    }
-
-    async fn collect<B: Body<Data = Bytes> + Unpin>(&self, body: &mut B) -> Result<Vec<u8>, Problem> {
-        let mut whole = Vec::new();
-        let mut permit = None;
-        let mut drained = 0;
-        while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return Err(Problem::body_broken()) };
-            let Ok(data) = frame.into_data() else { continue }; // Trailers say nothing here.
-            if drained > 0 || whole.len() + data.len() > MAX_BODY_BYTES {
-                whole = Vec::new();
-                permit = None;
-                drained += data.len();
-                if drained > MAX_DRAINED_BYTES - MAX_BODY_BYTES {
-                    break;
-                }
-                continue;
-            }
-            if whole.len() + data.len() > SMALL_BODY_BYTES && permit.is_none() {
-                // Never closed, so waiting ends with a permit or with the time for the body.
-                permit = self.large_bodies.acquire().await.ok();
-            }
-            whole.extend_from_slice(&data);
-        }
-        if drained > 0 { Err(Problem::body_too_large(MAX_BODY_BYTES)) } else { Ok(whole) }
-    }
-}
-
-/// The length of a body, as far as it is known.
-fn announced(body: &impl Body) -> usize {
-    usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX)
-}
-
-/// Reads to its end a body that nobody needs, so that the next request can be found behind it; whether that was
-/// possible. Who waits for leave to send it is not given any.
-async fn thrown_away<B: Body<Data = Bytes> + Unpin>(headers: &HeaderMap, mut body: B) -> bool {
-    if body.is_end_stream() {
-        return true;
-    }
-    if headers.contains_key(EXPECT) || announced(&body) > MAX_DRAINED_BYTES {
-        return false;
-    }
-    let all = async {
-        let mut most = MAX_DRAINED_BYTES;
-        while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return false };
-            most = most.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
-            if most == 0 {
-                return false;
-            }
-        }
-        true
-    };
-    timeout(BODY_TIMEOUT, all).await.unwrap_or(false)
-}
-
-/// Whether the fields of a request let its body be read as JSON.
-fn acceptable(headers: &HeaderMap) -> Result<(), Problem> {
-    let identity = |value: &HeaderValue| wishes::is_identity(value.as_bytes());
-    if !headers.get_all(CONTENT_ENCODING).iter().all(identity) {
-        return Err(Problem::unsupported_encoding());
-    }
-    let is_json = |value: &HeaderValue| wishes::is_json(value.as_bytes());
-    // A page may send other types anywhere without asking; it has to ask for this one, and nobody grants it.
-    let mut types = headers.get_all(CONTENT_TYPE).iter().peekable();
-    if headers.contains_key(ORIGIN) && (types.peek().is_none() || !types.all(is_json)) {
-        return Err(Problem::foreign_page());
-    }
-    Ok(())
 }
 
 /// Whether the address asks for refusals in the status. Who asks for something and is not heard would take

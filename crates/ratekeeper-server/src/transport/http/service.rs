@@ -382,13 +382,13 @@ fn plan<'p>(
 ) -> Result<Plan<'p>, Problem> {
     let policies = &live.config().policies;
     if let Some(described) = described {
-        return policies.plan(described, request.cost).map_err(|wrong| of_plan(request, &wrong));
+        return policies.plan_except(described, request.cost, live).map_err(|wrong| of_plan(request, &wrong));
     }
     let (index, policy) = named(live, request, hints)?;
     let cost = request.cost.unwrap_or_else(|| policy.options().cost.default_cost());
     let call = PolicyCall { key: request.key.as_deref(), keys: &material.keys, cost };
     let wrong = |wrong| Problem::bad_input(&[ratekeeper_sim::call_flaw(&request.places, &wrong)]);
-    policies.named(index, &call).map_err(wrong)
+    policies.named_except(index, &call, live).map_err(wrong)
 }
 
 /// What a request lacks that a policy insists on.

@@ -54,6 +54,8 @@ const POSTS: [(&str, &str); 5] = [
     ("/v1/refund", r#"{"id":"x"}"#),
 ];
 const KEY: &str = "/v1/keys/{policy}/{key}";
+const OVERRIDE: &str = "/v1/overrides/{policy}/{key}";
+const BLOCK: &str = r#"{"action":"block","ttl":"1h"}"#;
 
 /// A server whose admin listener has a token.
 fn server_with_token() -> Server {
@@ -78,6 +80,7 @@ fn every_documented_status_is_answered_as_documented() {
         process(&mut api, &server, method);
         admin(&mut api, &server, method, has_body);
     }
+    overrides(&mut api, &server);
     reload(&mut api, &server);
     tokens(&mut api);
     draining(&mut api);
@@ -97,7 +100,65 @@ fn bodies_that_do_not_come(server: &Server) -> Vec<(Question<'_>, Connection)> {
         connection.send(question.head(10).as_bytes());
         (question, connection)
     };
-    POSTS.iter().map(open).collect()
+    let mut slow: Vec<_> = POSTS.iter().map(open).collect();
+    let question = put(&server.admin, "/v1/overrides/sms/slow", "");
+    let mut connection = Connection::open(&server.admin);
+    connection.send(question.head(10).as_bytes());
+    slow.push((question, connection));
+    slow
+}
+
+fn put<'q>(at: &'q str, target: &'q str, body: &'q str) -> Question<'q> {
+    Question { method: "PUT", ..Question::post(at, OVERRIDE, body) }.target(target)
+}
+
+fn overrides(api: &mut Api, server: &Server) {
+    let at = server.admin.as_str();
+    let limits = r#"{"limits":{"burst":{"limit":"40/day","burst":40}},"ttl":"30d"}"#;
+    api.ask(&put(at, "/v1/overrides/api/k%2F1", limits), 204);
+    let one = Question::new(at, "GET", OVERRIDE);
+    let shown = api.ask(&one.target("/v1/overrides/api/header%3Ax-api-key%3Dk%2F1"), 200).json();
+    assert_eq!(shown["limits"]["burst"]["burst"], 40, "{shown}");
+    api.ask(&put(at, "/v1/overrides/sms/k", r#"{"limits":{"code":"3/day"},"ttl":"1h"}"#), 204);
+    api.ask(&put(at, "/v1/overrides/sms/k", BLOCK), 204);
+    let listed = api.ask(&Question::new(at, "GET", "/v1/overrides"), 200).json();
+    assert_eq!(listed["overrides"].as_array().map(Vec::len), Some(2), "{listed}");
+    let key = api.ask(&Question::new(at, "GET", KEY).target("/v1/keys/sms/k"), 200).json();
+    assert_eq!(key["action"], "block", "{key}");
+    api.ask(&Question::new(at, "HEAD", "/v1/overrides"), 200);
+    api.ask(&Question { method: "HEAD", ..one }.target("/v1/overrides/sms/k"), 200);
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+        let of_key = Question { method, body: if method == "PUT" { BLOCK.as_bytes() } else { b"" }, ..one };
+        for (target, status) in
+            [("/v1/overrides/sms/", 400), ("/v1/overrides/sms", 400), ("/v1/overrides/sns/k", 404)]
+        {
+            api.ask(&of_key.target(target), status);
+        }
+        for headers in ["origin: https://example.org\r\n", "host: name.example\r\n"] {
+            api.ask(&of_key.target("/v1/overrides/sms/k").with(headers), 403);
+        }
+        if method != "PUT" {
+            api.ask(&of_key.target("/v1/overrides/sms/nobody"), 404);
+        }
+    }
+    for method in ["GET", "HEAD"] {
+        api.ask(&Question::new(at, method, "/v1/overrides").target("/v1/overrides?x"), 400);
+        api.ask(&Question::new(at, method, "/v1/overrides").with("host: name.example\r\n"), 403);
+    }
+    let long = format!("{BLOCK}{}", " ".repeat(64 * 1_024));
+    api.ask(&put(at, "/v1/overrides/sms/k", &long), 413);
+    api.ask(&put(at, "/v1/overrides/sms/k", &long[..64 * 1_024]), 204);
+    api.ask(&put(at, "/v1/overrides/sms/k", BLOCK).with("content-encoding: gzip\r\n"), 415);
+    api.ask(&Question { method: "DELETE", ..one }.target("/v1/overrides/sms/k"), 204);
+    let mut filling = Connection::open(at);
+    let full = (0..20_000).find(|n| {
+        filling.send(&request("PUT", &format!("/v1/overrides/llm/{n}"), "x-more: 1\r\n", BLOCK.as_bytes()));
+        filling.response().status == 409
+    });
+    assert_eq!(full, Some(9_999), "one was there");
+    api.ask(&put(at, "/v1/overrides/sms/k", BLOCK), 409);
+    api.ask(&put(at, "/v1/overrides/api/k%2F1", BLOCK), 204);
+    assert_eq!(server.check(r#"{"policy":"llm","key":"9998"}"#).json()["reason"], "blocked");
 }
 
 fn checks(api: &mut Api, server: &Server) {
@@ -277,6 +338,17 @@ fn tokens(api: &mut Api) {
             api.ask(&question.with(&wrong), 401);
             api.ask(&question.with(&right), if method == "DELETE" { 204 } else { 200 });
         }
+    }
+    for (method, status) in [("PUT", 204), ("GET", 200), ("HEAD", 200), ("DELETE", 204)] {
+        let body = if method == "PUT" { BLOCK } else { "" };
+        let question = Question { method, ..put(&server.admin, "/v1/overrides/sms/k", body) };
+        api.ask(&question, 401);
+        api.ask(&question.with(&right), status);
+    }
+    for method in ["GET", "HEAD"] {
+        let question = Question::new(&server.admin, method, "/v1/overrides");
+        api.ask(&question.with(&wrong), 401);
+        api.ask(&question.with(&right), 200);
     }
     api.ask(&Question::new(&server.admin, "GET", "/livez"), 200);
 }

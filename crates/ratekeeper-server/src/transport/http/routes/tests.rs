@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use http_body_util::BodyExt as _;
 use hyper::body::Frame;
 use hyper::header::RETRY_AFTER;
 
 use super::*;
 use crate::app::App;
+use crate::transport::http::body::SMALL_BODY_BYTES;
 use crate::transport::http::service::MAX_LARGE_BODIES;
 use crate::transport::http::unsent::MAX_UNSENT_BYTES;
 
