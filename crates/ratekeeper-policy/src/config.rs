@@ -43,6 +43,8 @@ pub struct Config {
     pub policies: Policies,
     policies_json: String,
     warnings: ConfigErrors,
+    /// What messages call the file.
+    file: Box<str>,
     /// All 64 digits.
     source_sha: String,
     from_flags: bool,
@@ -106,10 +108,10 @@ impl Config {
         text: &[u8],
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigErrors> {
-        Ok(Self::new(file::parse(file, text, env)?, text))
+        Ok(Self::new(file::parse(file, text, env)?, file, text))
     }
 
-    fn new(content: Content, text: &[u8]) -> Self {
+    fn new(content: Content, file: &str, text: &[u8]) -> Self {
         let Content { listen, log, client_ip, stores, policies, policies_json, warnings } = content;
         let source_sha = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
@@ -120,6 +122,7 @@ impl Config {
             policies,
             policies_json,
             warnings,
+            file: file.into(),
             source_sha,
             from_flags: false,
         }
@@ -165,6 +168,12 @@ impl Config {
     #[must_use]
     pub fn policy_index(&self, name: &str) -> Option<usize> {
         self.policies.position(name)
+    }
+
+    /// What messages call the file.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.file
     }
 
     /// The first 7 hexadecimal digits of the SHA-256 of the text, to tell one version of a file from another.
@@ -214,7 +223,7 @@ impl Config {
             policies_json: file::of_single("policy", "limit", flags.options()),
             warnings: ConfigErrors::none(),
         };
-        let config = Self::new(content, flags.to_string().as_bytes());
+        let config = Self::new(content, "flags", flags.to_string().as_bytes());
         Ok(Self { from_flags: true, ..config })
     }
 }

@@ -74,6 +74,14 @@ impl<'a> FoundKey<'a> {
         self.parts.as_slice().get(1..).unwrap_or_default()
     }
 
+    /// The text of the alternative; empty where nobody said what kind of value it is.
+    pub(crate) fn kind(&self) -> &str {
+        match self.parts.as_slice().first() {
+            Some(Part::Bytes(text)) => str::from_utf8(text).unwrap_or_default(),
+            _ => "",
+        }
+    }
+
     /// The text of the alternative and the values.
     #[cfg(test)]
     pub(crate) fn parts(&self) -> &[Part<'a>] {

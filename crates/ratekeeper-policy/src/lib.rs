@@ -26,13 +26,14 @@
 //! Modules: the file (`file`: tree with spans, table of fields, decoder, messages), what it means
 //! (`config`, `listen`, `log`, `policy` with `options` and `overrides`, `headers`, `key` and how it is written, `canonical`), a request (`facts`, `request`) and its
 //! address (`client_ip`), which policies it fits (`matcher` with `path` and `glob`, `index`), what they do with it (`plan` with
-//! `found`; `named` where the caller chose), one limit from words (`limit`), and the calendars of time zones (`calendar`, the only one
+//! `found`; `named` where the caller chose) and why (`explain`), one limit from words (`limit`), and the calendars of time zones (`calendar`, the only one
 //! that knows them).
 
 mod calendar;
 mod canonical;
 mod client_ip;
 mod config;
+mod explain;
 mod facts;
 mod fault;
 mod few;
@@ -68,6 +69,7 @@ pub use config::{
     Config, DEFAULT_STORE, FlagError, LimitFlags, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig,
     OnFull, StoreConfig,
 };
+pub use explain::{CostFrom, Explained, Explanation, Fate};
 pub use facts::{Facts, Source};
 pub use few::Few;
 pub use file::{

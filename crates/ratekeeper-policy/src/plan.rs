@@ -115,6 +115,11 @@ impl<'a> Plan<'a> {
     pub fn applied(&self) -> &[Applied<'a>] {
         &self.applied
     }
+
+    /// The policies alone.
+    pub(crate) fn into_applied(self) -> Few<Applied<'a>> {
+        self.applied
+    }
 }
 
 impl<'a> Applied<'a> {
@@ -159,6 +164,12 @@ impl<'a> Applied<'a> {
                 Some((index, Check { limit: &limit.named, key: key.key(), cost: self.cost }))
             },
         )
+    }
+
+    /// Whether the limit at this place in the policy is asked.
+    #[must_use]
+    pub const fn takes_part(&self, place: usize) -> bool {
+        place < MAX_LIMITS && self.taking_part >> place & 1 == 1
     }
 
     /// How many limits are asked.
@@ -295,19 +306,23 @@ impl Policies {
             let Some(applied) = self.apply(index, policy, (request, cost), exceptions)? else { continue };
             if options.mode == Mode::Enforce {
                 groups.extend(group);
-                replaced.extend(self.replaced.get(index).into_iter().flatten().copied());
+                replaced.extend_from_slice(self.replaced_by(index));
             }
             plan.applied.push(applied);
         }
         if !replaced.is_empty() {
             plan.applied.retain(|applied| !replaced.contains(&applied.policy));
         }
-        self.check_bound(&plan)?;
+        self.check_bound(plan.applied.iter())?;
         Ok(plan)
     }
 
-    fn check_bound(&self, plan: &Plan<'_>) -> Result<(), PlanError> {
-        let enforced = || plan.applied.iter().filter(|applied| applied.mode == Mode::Enforce);
+    /// Whether the limits that are enforced are few enough for one decision.
+    pub(crate) fn check_bound<'p, 'a: 'p>(
+        &self,
+        applied: impl Iterator<Item = &'p Applied<'a>> + Clone,
+    ) -> Result<(), PlanError> {
+        let enforced = || applied.clone().filter(|applied| applied.mode == Mode::Enforce);
         if enforced().map(Applied::limit_count).sum::<usize>() <= MAX_LIMITS {
             return Ok(());
         }
@@ -315,8 +330,13 @@ impl Policies {
         Err(PlanError::TooManyLimits { policies: names.collect() })
     }
 
+    /// The policies that policy number `index` takes the place of.
+    pub(crate) fn replaced_by(&self, index: usize) -> &[usize] {
+        self.replaced.get(index).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// What a policy whose match fits does with a request; None if it finds no key.
-    fn apply<'a>(
+    pub(crate) fn apply<'a>(
         &'a self,
         index: usize,
         policy: &'a Policy,

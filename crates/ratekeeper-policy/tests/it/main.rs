@@ -3,6 +3,7 @@
 mod behaviours;
 mod client_ip;
 mod client_ip_properties;
+mod explain;
 mod files;
 mod listeners;
 mod mistakes;
