@@ -102,10 +102,10 @@ enum Outcome {
 #[derive(Clone, Copy)]
 #[must_use]
 pub struct Verdict {
-    limit: Limit,
+    pub(crate) limit: Limit,
     /// The state that is left: after the admission, or as it is (healed) if nothing was taken.
-    state: State,
-    now: u64,
+    pub(crate) state: State,
+    pub(crate) now: u64,
     cost: u64,
     /// A log's wait, found while its entries were at hand.
     log_wait: u64,
@@ -147,6 +147,11 @@ impl Verdict {
             Outcome::TooLarge => Some(Reason::CostExceedsCapacity),
             Outcome::NoRoom => Some(Reason::StoreUnavailable),
         }
+    }
+
+    /// Whether the store had no place for the key.
+    pub(crate) const fn has_no_room(&self) -> bool {
+        matches!(self.outcome, Outcome::NoRoom)
     }
 
     /// How many requests of cost 1 would be admitted right now, one after another, after this decision.

@@ -29,6 +29,7 @@
 #![no_std]
 extern crate alloc;
 
+mod account;
 mod algorithm;
 mod convert;
 mod decision;
@@ -39,6 +40,7 @@ mod refused;
 mod store;
 mod time;
 
+pub use account::Account;
 pub use algorithm::sliding_window_log::{LOG_ENTRY_BYTES, Log};
 pub use algorithm::{Algorithm, Moment, State, Token, UnknownAlgorithm};
 pub use decision::{

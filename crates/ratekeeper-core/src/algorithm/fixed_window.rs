@@ -105,6 +105,11 @@ pub(crate) const fn start(state: State) -> u64 {
     state.words[0] & Micros::MAX.get()
 }
 
+/// Units that the window has admitted.
+pub(crate) fn count(view: State) -> u64 {
+    Counted::from(view).count
+}
+
 #[inline(never)]
 pub(crate) fn admit(limit: &Limit, view: State, cost: u64) -> Option<State> {
     let mut counted = Counted::from(view);

@@ -143,6 +143,15 @@ pub(crate) fn remaining(limit: &Limit, view: State, now: u64) -> u64 {
     limit.units_in(free(limit, view, now))
 }
 
+/// What is in use, in thousandths of a unit, rounded up.
+pub(crate) fn thousandths(limit: &Limit, view: State, now: u64) -> u64 {
+    let backlog = base(view, now).minus(Exact::whole(now), limit.q());
+    // As in `units_in`, with a thousand times as many units.
+    let p = u128::from(limit.unit_us) * u128::from(limit.parts) + u128::from(limit.unit_part);
+    let wide = u128::from(backlog.us) * u128::from(limit.parts) + u128::from(backlog.part);
+    u64::try_from((wide * 1_000).div_ceil(p)).unwrap_or(u64::MAX)
+}
+
 /// The admission condition solved for time: e − D, where e is the end of what is asked for.
 pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u64 {
     let end = base(view, now).plus(limit.units(cost), limit.q());

@@ -69,6 +69,11 @@ pub(crate) fn delay_ahead(limit: &Limit, view: State, now: u64) -> u64 {
     wait(limit, view, now).ceil()
 }
 
+/// Units that have a slot which has not begun: of those whose slot has not ended, all but the first.
+pub(crate) fn waiting(limit: &Limit, view: State, now: u64) -> u64 {
+    super::meter::thousandths(limit, view, now).div_ceil(1_000).saturating_sub(1)
+}
+
 /// Slots promised to others never move, so only the last reserved slot comes back, and only before its
 /// start. A slot given up earlier in the line stays as a hole: capacity lost, the spacing never violated.
 ///

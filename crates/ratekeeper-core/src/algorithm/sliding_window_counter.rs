@@ -112,6 +112,16 @@ pub(crate) fn remaining(limit: &Limit, view: State, now: u64) -> u64 {
     room(limit, Counts::from(view), now)
 }
 
+/// The previous count, how much of it still counts in thousandths (rounded up), the current one, and what counts of
+/// both.
+pub(crate) fn counts(limit: &Limit, view: State, now: u64) -> [u64; 4] {
+    let (counts, width) = (Counts::from(view), limit.window_us());
+    let left = width - now.saturating_sub(counts.start).min(width);
+    let (share, rest) = mul_div(1_000, left, width);
+    let used = counts.current + counts.faded(now, width);
+    [counts.previous, share + u64::from(rest), counts.current, used]
+}
+
 pub(crate) fn retry_after(limit: &Limit, view: State, now: u64, cost: u64) -> u64 {
     wait_for(limit, Counts::from(view), now, cost)
 }

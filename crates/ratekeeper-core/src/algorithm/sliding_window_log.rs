@@ -243,6 +243,11 @@ const fn used(view: State) -> u64 {
     view.words[0] & MAX_USED
 }
 
+/// Units in use, and the instant of the newest of them.
+pub(crate) const fn used_until(view: State) -> (u64, u64) {
+    (used(view), view.words[1])
+}
+
 pub(crate) const fn more_after(view: State) -> u64 {
     view.words[0] >> USED_BITS
 }
