@@ -185,7 +185,7 @@ impl Policies {
             return Fate::Grouped { group, by: *by };
         }
         let missing = |spec: &KeySpec| spec.missing(request, policy.matches());
-        match self.apply(index, policy, request, cost) {
+        match self.apply(index, policy, (request, cost), &()) {
             Err(wrong) => Fate::Wrong(wrong),
             Ok(None) => {
                 let own = policy.limits().iter().filter_map(|limit| limit.key.as_ref());

@@ -47,11 +47,20 @@ pub(crate) fn banner(live: &Live, origin: &str, urls: &[(Listener, String)], bes
     text
 }
 
-/// `burst: token-bucket 10/s, burst 20`, in the words of the file.
+/// `burst: token-bucket 10/s burst 20`, in the words of the file.
 fn described(limit: &PolicyLimit) -> String {
-    let (name, numbers) = (limit.named.name(), limit.named.limit());
+    let mut text = format!("{}: {} {}", limit.named.name(), limit.named.limit().kind(), in_numbers(limit));
+    if let Some(key) = &limit.key {
+        text.push_str(&format!(" key {key}"));
+    }
+    text
+}
+
+/// `10/s burst 20`: the numbers of a limit in the words of the file.
+pub(crate) fn in_numbers(limit: &PolicyLimit) -> String {
+    let numbers = limit.named.limit();
     let spec = numbers.spec();
-    let mut text = format!("{name}: {} {numbers}", numbers.kind());
+    let mut text = numbers.to_string();
     if let Some(burst) = spec.burst {
         text.push_str(&format!(" burst {burst}"));
     }
@@ -70,9 +79,6 @@ fn described(limit: &PolicyLimit) -> String {
                 text.push_str(&format!(" of {zone}"));
             }
         }
-    }
-    if let Some(key) = &limit.key {
-        text.push_str(&format!(" key {key}"));
     }
     text
 }

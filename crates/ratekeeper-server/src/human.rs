@@ -46,6 +46,35 @@ pub(crate) fn nanos(ns: u64) -> String {
     }
 }
 
+/// `12.3 s`, `60 ms`: as [`duration`], but to the millisecond below a minute.
+pub(crate) fn exact(ms: u64) -> String {
+    match ms {
+        1_000..60_000 => format!("{} s", thousandths(ms)),
+        _ => duration(ms),
+    }
+}
+
+/// A number given in thousandths, without noughts at its end: `19.6`, `20`.
+pub(crate) fn thousandths(n: u64) -> String {
+    let (whole, rest) = (n / 1_000, n % 1_000);
+    match rest {
+        0 => whole.to_string(),
+        rest => format!("{whole}.{}", format!("{rest:03}").trim_end_matches('0')),
+    }
+}
+
+/// The time of day at so many milliseconds since the epoch, where `zone` is: `12:57:42.120`; with its date if that is
+/// not the date of `today_ms`. None if no calendar goes so far.
+pub(crate) fn clock(ms: u64, today_ms: u64, zone: &TimeZone) -> Option<String> {
+    let zoned = |ms: u64| {
+        let moment = Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
+        Some(moment.to_zoned_datetime(zone.clone()))
+    };
+    let (then, today) = (zoned(ms)?, zoned(today_ms)?);
+    let format = if then.date() == today.date() { "%H:%M:%S%.3f" } else { "%Y-%m-%d %H:%M:%S%.3f" };
+    Some(then.strftime(format).to_string())
+}
+
 /// The time of day when a wait from `now` is over, where `zone` is: `13:07:42`, rounded up to the second; with
 /// its date if that is another one. None if no calendar goes so far.
 pub(crate) fn time_of_day(now: Micros, wait_ms: u64, zone: &TimeZone) -> Option<String> {

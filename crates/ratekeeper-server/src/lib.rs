@@ -14,6 +14,7 @@ mod cli;
 mod client;
 mod digits;
 mod exceptions;
+mod explained;
 mod holds;
 mod human;
 mod input;

@@ -55,3 +55,32 @@ fn the_end_of_a_wait_is_told_as_the_clock_on_the_wall_will_show_it() {
     assert_eq!(told(86_400_000).as_deref(), Some("2026-03-02 13:04:08"));
     assert_eq!(told(u64::MAX), None);
 }
+
+#[test]
+fn exact_durations_keep_their_milliseconds_below_a_minute() {
+    for (ms, text) in [
+        (0, "0 ms"),
+        (60, "60 ms"),
+        (999, "999 ms"),
+        (1_000, "1 s"),
+        (12_300, "12.3 s"),
+        (59_999, "59.999 s"),
+        (60_000, "1 min"),
+        (213_874, "3 min 34 s"),
+    ] {
+        assert_eq!(exact(ms), text);
+    }
+    assert_eq!(
+        (thousandths(19_600), thousandths(20), thousandths(0)),
+        ("19.6".into(), "0.02".into(), "0".into())
+    );
+}
+
+#[test]
+fn a_moment_has_its_date_if_that_is_another_one() {
+    let noon = 1_767_268_662_120;
+    let zone = TimeZone::UTC;
+    assert_eq!(clock(noon, noon, &zone).as_deref(), Some("11:57:42.120"));
+    assert_eq!(clock(noon, noon + 86_400_000, &zone).as_deref(), Some("2026-01-01 11:57:42.120"));
+    assert_eq!(clock(u64::MAX, noon, &zone), None);
+}

@@ -7,6 +7,7 @@ mod attributes;
 pub(crate) mod body;
 mod connection;
 mod date;
+mod explain;
 mod fields;
 #[cfg(fuzzing)]
 #[doc(hidden)]
@@ -23,6 +24,7 @@ mod wishes;
 
 pub(crate) use answer::{JSON, VERBOSE, policies, probe};
 pub(crate) use connection::{Site, serve};
+pub(crate) use explain::explain;
 pub(crate) use fields::Texts;
 pub(crate) use problem::Problem;
 pub(crate) use reply::Reply;

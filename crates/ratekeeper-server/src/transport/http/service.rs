@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratekeeper_core::{Ask, Micros, StoreError, retry_after_seconds};
-use ratekeeper_policy::{Call as PolicyCall, Plan, PlanError, Policy, Request as Described};
+use ratekeeper_policy::{Call as PolicyCall, CallError, Plan, PlanError, Policy, Request as Described};
 use ratekeeper_sim::hints::quoted;
 use ratekeeper_sim::json::Flaw;
 use tokio::sync::Semaphore;
@@ -272,7 +272,7 @@ fn batch(live: &Live, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem>
     Ok(())
 }
 
-fn parsed(request: Result<CheckRequest<'_>, Vec<Flaw>>) -> Parsed<'_> {
+pub(super) fn parsed(request: Result<CheckRequest<'_>, Vec<Flaw>>) -> Parsed<'_> {
     request.map_err(|flaws| Problem::bad_input(&flaws))
 }
 
@@ -334,15 +334,15 @@ fn decide(live: &Live, asked: &[Parsed<'_>], each: &mut dyn FnMut(usize, Result<
 
 /// What a request is made of, in the form in which policies look at it.
 #[derive(Default)]
-struct Material<'r> {
+pub(super) struct Material<'r> {
     /// The keys that it gives for limits with keys of their own.
-    keys: Vec<(&'r str, &'r str)>,
+    pub(super) keys: Vec<(&'r str, &'r str)>,
     /// The field lines that it describes.
     lines: Lines<'r>,
 }
 
 impl<'r> Material<'r> {
-    fn of(request: &'r CheckRequest<'_>) -> Self {
+    pub(super) fn of(request: &'r CheckRequest<'_>) -> Self {
         Self {
             keys: request.keys.iter().map(|(name, key)| (name.as_ref(), key.as_ref())).collect(),
             lines: request.attributes.as_ref().map(Attributes::lines).unwrap_or_default(),
@@ -350,7 +350,7 @@ impl<'r> Material<'r> {
     }
 
     /// The request that is described, if none of the policies is named.
-    fn request(
+    pub(super) fn request(
         &'r self,
         live: &Live,
         request: &'r CheckRequest<'_>,
@@ -387,8 +387,12 @@ fn plan<'p>(
     let (index, policy) = named(live, request, hints)?;
     let cost = request.cost.unwrap_or_else(|| policy.options().cost.default_cost());
     let call = PolicyCall { key: request.key.as_deref(), keys: &material.keys, cost };
-    let wrong = |wrong| Problem::bad_input(&[ratekeeper_sim::call_flaw(&request.places, &wrong)]);
-    policies.named_except(index, &call, live).map_err(wrong)
+    policies.named_except(index, &call, live).map_err(|wrong| call_wrong(request, &wrong))
+}
+
+/// What a request does not say that the policy it names has to know.
+pub(super) fn call_wrong(request: &CheckRequest<'_>, wrong: &CallError) -> Problem {
+    Problem::bad_input(&[ratekeeper_sim::call_flaw(&request.places, wrong)])
 }
 
 /// What a request lacks that a policy insists on.
@@ -408,7 +412,7 @@ fn of_plan(request: &CheckRequest<'_>, wrong: &PlanError) -> Problem {
 }
 
 /// The policy that a request names.
-fn named<'l>(
+pub(super) fn named<'l>(
     live: &'l Live,
     request: &CheckRequest<'_>,
     hints: &Cell<u32>,
@@ -427,7 +431,7 @@ fn named<'l>(
 }
 
 /// What a store's failure is to the caller.
-fn of_store(wrong: StoreError) -> Problem {
+pub(super) fn of_store(wrong: StoreError) -> Problem {
     match wrong {
         StoreError::TooManyLimits => Problem::too_many_limits(wrong.to_string()),
         _ => Problem::unavailable(wrong.to_string()),
@@ -435,4 +439,4 @@ fn of_store(wrong: StoreError) -> Problem {
 }
 
 /// A check as it was read, or what is wrong with it.
-type Parsed<'a> = Result<CheckRequest<'a>, Problem>;
+pub(super) type Parsed<'a> = Result<CheckRequest<'a>, Problem>;

@@ -1,0 +1,182 @@
+//! Explanations of the policies with what their limits say now: looks, which write nothing.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use ratekeeper_core::{Account, Ask, Check, Micros, Reason, StoreError, Verdict};
+use ratekeeper_policy::{self as policy, Action, Does, Explanation, Fate, Match, Mode, PolicyLimit};
+
+use super::{Applied, Client, Explained, Hop, Limit, Now, Override, Policy, State, words};
+use crate::banner::in_numbers;
+use crate::digits::millis;
+use crate::live::Live;
+
+impl Explained {
+    /// What `explanation` comes to now.
+    ///
+    /// # Errors
+    /// If a store does not answer.
+    pub(crate) fn of(live: &Live, explanation: &Explanation<'_>) -> Result<Self, StoreError> {
+        let policies: Result<Vec<Policy>, StoreError> =
+            explanation.policies.iter().map(|part| told(live, explanation, part)).collect();
+        let policies = policies?;
+        let refuses = |applied: &Applied| {
+            let is_limited =
+                applied.limits.iter().any(|limit| limit.now.as_ref().is_some_and(|now| !now.allowed));
+            applied.mode == Mode::Enforce.name()
+                && (applied.action.as_deref() == Some(Action::Block.name()) || is_limited)
+        };
+        let is_refused = policies.iter().filter_map(|policy| policy.applied.as_ref()).any(refuses);
+        let client = explanation.walk.as_ref().map(|walk| Client {
+            ip: walk.client.map(|client| client.to_string()),
+            why: walk.to_string(),
+            hops: walk
+                .hops
+                .iter()
+                .map(|hop| Hop { ip: hop.address.to_string(), trusted_proxy: hop.network })
+                .collect(),
+        });
+        Ok(Self {
+            allowed: explanation.error.is_none().then_some(!is_refused),
+            error: explanation.error.as_ref().map(ToString::to_string),
+            client,
+            policies,
+        })
+    }
+}
+
+fn told(
+    live: &Live,
+    explanation: &Explanation<'_>,
+    part: &policy::Explained<'_>,
+) -> Result<Policy, StoreError> {
+    let config = live.config();
+    let policy = &config.policies[part.policy];
+    let name_of = |index: usize| config.policies.get(index).map_or("", |policy| policy.name().as_str());
+    let mut applied = None;
+    let why = match &part.fate {
+        Fate::Applies { applied: found, cost, left_out } => {
+            applied = Some(Applied {
+                mode: found.mode.name().to_owned(),
+                action: match found.does {
+                    Does::Action(action) => Some(action.name().to_owned()),
+                    Does::Limits(_) => None,
+                },
+                key: found.key_text(&config.policies),
+                by_override: match (found.by_exception, found.by_override) {
+                    // What was said for one key needs no other name than that key.
+                    (Some(_), _) => Some(Override { key: None, line: None }),
+                    (None, Some(place)) => policy.overrides().as_slice().get(place).map(|item| Override {
+                        key: Some(item.text().to_owned()),
+                        line: Some(item.line()),
+                    }),
+                    (None, None) => None,
+                },
+                store: policy.store().to_string(),
+                on_store_error: policy.options().on_store_error.name().to_owned(),
+                cost: found.cost,
+                cost_from: cost.to_string(),
+                limits: limits(live, found, left_out)?,
+            });
+            match explanation.walk {
+                Some(_) => policy.matches().unwrap_or_else(|| Match::any()).to_string(),
+                None => "named by the caller".to_owned(),
+            }
+        }
+        Fate::NoMatch(misfit) => misfit.to_string(),
+        Fate::NoKey(missing) => missing.clone(),
+        Fate::Off => "mode off".to_owned(),
+        Fate::Grouped { group, by } => format!("{} goes first in group {group}", name_of(*by)),
+        Fate::Replaced { by } => format!("{} takes its place", name_of(*by)),
+        Fate::Wrong(wrong) => wrong.to_string(),
+        _ => String::new(),
+    };
+    Ok(Policy {
+        name: policy.name().to_string(),
+        file: config.file().to_owned(),
+        line: policy.line(),
+        outcome: part.fate.name().to_owned(),
+        why,
+        applied,
+    })
+}
+
+fn limits(
+    live: &Live,
+    applied: &policy::Applied<'_>,
+    left_out: &[(usize, String)],
+) -> Result<Vec<Limit>, StoreError> {
+    let Does::Limits(limits) = applied.does else { return Ok(Vec::new()) };
+    let checks: Vec<(usize, Check<'_>)> = applied.checks().collect();
+    let questions: Vec<Check<'_>> = checks.iter().map(|(_, check)| *check).collect();
+    let decision = if questions.is_empty() {
+        None
+    } else {
+        Some(live.store_of(applied.policy).decide_now(&questions, Ask::Peek)?)
+    };
+    let verdicts = decision.as_ref().map(|decision| decision.limits()).unwrap_or_default();
+    let one = |(place, limit): (usize, &PolicyLimit)| {
+        let verdict = checks.iter().position(|(other, _)| *other == place).and_then(|at| verdicts.get(at));
+        let missing = left_out.iter().find(|(other, _)| *other == place).map(|(_, missing)| missing.as_str());
+        let numbers = limit.named.limit();
+        let mut told = Limit {
+            name: limit.named.name().to_string(),
+            algorithm: numbers.kind().name().to_owned(),
+            limit: in_numbers(limit),
+            key: applied.own_key_text(place, &live.config().policies),
+            window_ms: millis(numbers.window()),
+            capacity: numbers.capacity(),
+            arithmetic: format!("not asked: {}", missing.unwrap_or_default()),
+            now: None,
+        };
+        if let Some(verdict) = verdict {
+            let now = now(verdict);
+            told.arithmetic = words::arithmetic(&told, &now, &TimeZone::UTC);
+            told.now = Some(now);
+        }
+        told
+    };
+    Ok(limits.iter().enumerate().map(one).collect())
+}
+
+fn now(verdict: &Verdict) -> Now {
+    let (capacity, remaining) = (verdict.limit().capacity(), verdict.remaining());
+    Now {
+        at_ms: instant_ms(verdict.now()),
+        allowed: verdict.allowed(),
+        reason: verdict.reason().map(|reason: Reason| reason.name().to_owned()),
+        cost: verdict.cost(),
+        used: match verdict.account() {
+            Some(Account::Fading { used, .. }) => used,
+            _ => capacity.saturating_sub(remaining),
+        },
+        remaining,
+        retry_after_ms: verdict.retry_after().map(millis),
+        reset_after_ms: millis(verdict.reset_after()),
+        delay_ms: millis(verdict.delay()),
+        state: verdict.account().and_then(state),
+    }
+}
+
+fn state(account: Account) -> Option<State> {
+    Some(match account {
+        Account::Level { thousandths } => State::Level { level_thousandths: thousandths },
+        Account::Line { waiting, start_after } => {
+            State::Line { waiting, start_after_ms: millis(start_after) }
+        }
+        Account::Window { count, ends_after } => State::Window { count, ends_after_ms: millis(ends_after) },
+        Account::Fading { previous, share, current, .. } => {
+            State::Fading { previous, share_thousandths: share, current }
+        }
+        Account::Log { used, oldest, newest } => {
+            State::Log { used, oldest_ms: oldest.map(instant_ms), newest_ms: newest.map(instant_ms) }
+        }
+        // Algorithms that this program does not know are none of its limits'.
+        _ => return None,
+    })
+}
+
+/// Milliseconds since the epoch, rounded up as waits are.
+fn instant_ms(instant: Micros) -> u64 {
+    millis(Duration::from_micros(instant.get()))
+}
