@@ -7,7 +7,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::http::request::Builder;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
@@ -18,8 +18,9 @@ use tokio::time::timeout;
 /// How long a connection may take, and an answer: decisions take microseconds, so a server that is silent for
 /// this long will be so for longer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest answer that is read: that of a check with 16 limits has some kilobytes.
-const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+/// The longest answer that is read: that of a check with 16 limits has some kilobytes, an explanation by ten thousand
+/// policies, which is the most, some megabytes.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// Where a server is asked: `host:port`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,7 +124,23 @@ impl Connection {
     /// # Errors
     /// If there is no answer; then the connection is of no more use.
     pub(crate) async fn post(&mut self, path: &'static str, body: Vec<u8>) -> Result<(u16, Bytes), Trouble> {
-        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        self.post_with(path, body, None).await
+    }
+
+    /// The same where a token is asked for. Letters and digits are what it is made of, so that no field is broken by it.
+    ///
+    /// # Errors
+    /// If there is no answer; then the connection is of no more use.
+    pub(crate) async fn post_with(
+        &mut self,
+        path: &'static str,
+        body: Vec<u8>,
+        token: Option<&str>,
+    ) -> Result<(u16, Bytes), Trouble> {
+        let mut request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
         timeout(PATIENCE, self.exchange(request, body)).await.unwrap_or(Err(Trouble::Silent))
     }
 

@@ -9,41 +9,34 @@ use ratekeeper::ProcessClock;
 use ratekeeper_core::Clock as _;
 use ratekeeper_policy::DEFAULT_HTTP;
 use ratekeeper_sim::hints::quoted;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::cli::question::Question;
 use crate::cli::{self, Failure, Format};
 use crate::client::{Address, Connection, Trouble};
 use crate::input::{self, ConfigArgs};
 use crate::voice::Voice;
 use answer::{Answer, Asked, harmless};
 
-mod answer;
+pub(super) mod answer;
 
 /// Where the server is, unless a flag says otherwise.
 const SERVER_VARIABLE: &str = "RATEKEEPER_SERVER";
 
-/// Take from a policy's limits what a request would take, and say what was answered (--peek looks)
+/// Take from the limits of a policy, or of those that a request matches, what a request would take, and say what was
+/// answered (--peek looks)
 ///
 /// Asks a running server. Exit code 0: allowed, 10: denied, 2: wrong input, 1: no answer.
 #[derive(Args)]
 pub(super) struct Check {
-    /// The policy that decides
-    #[arg(required_unless_present = "ready")]
-    policy: Option<String>,
-    /// Who asks: a value of the policy's key
-    key: Option<String>,
-    /// How many units to take
-    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true)]
-    cost: u64,
+    #[command(flatten)]
+    question: Question,
     /// Look only: nothing is taken
     #[arg(long)]
     peek: bool,
     /// Ask for no decision, but whether the server is ready: exit code 0, or 1 if it is not or ends
-    #[arg(long, conflicts_with_all = ["policy", "cost", "peek", "key_of", "format"])]
+    #[arg(long, conflicts_with_all = ["policy", "attributes", "cost", "peek", "key_of", "format"])]
     ready: bool,
-    /// The key of a limit that has a key of its own; may be repeated
-    #[arg(long, value_name = "LIMIT=KEY", value_parser = key_of)]
-    key_of: Vec<(String, String)>,
     /// The server to ask [default: $RATEKEEPER_SERVER, or listen.http of the file, or http://127.0.0.1:8080]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -52,23 +45,6 @@ pub(super) struct Check {
     /// How to say it: in words, or as the server's own object
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-}
-
-fn key_of(text: &str) -> Result<(String, String), String> {
-    let (limit, key) = text.split_once('=').ok_or("write LIMIT=KEY, for example tenant=t1")?;
-    Ok((limit.to_owned(), key.to_owned()))
-}
-
-/// The body of `POST /v1/check`.
-#[derive(Serialize)]
-struct Question<'q> {
-    policy: &'q str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'q str>,
-    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
-    keys: serde_json::Map<String, serde_json::Value>,
-    cost: u64,
-    peek: bool,
 }
 
 /// What is used of a problem object.
@@ -83,8 +59,10 @@ impl Check {
         if voice.is_verbose() {
             cli::tell(&format!("asking http://{address}, from {origin}"));
         }
-        let Some(policy) = &self.policy else { return ready(&address) };
-        let question = self.question(policy)?;
+        if self.ready {
+            return ready(&address);
+        }
+        let question = self.question.body(self.peek)?;
         let (status, body) = ask(&address, async |connection| connection.post("/v1/check", question).await)?;
         if status != 200 {
             return Err(refused(&address, status, &body));
@@ -95,7 +73,12 @@ impl Check {
         match self.format {
             Format::Json => cli::print(&(String::from_utf8_lossy(&body).into_owned() + "\n"))?,
             Format::Text => {
-                let asked = Asked { key: self.key.as_deref(), cost: self.cost, peek: self.peek };
+                let asked = Asked {
+                    request: self.question.request(),
+                    key: self.question.key(),
+                    cost: self.question.cost(),
+                    peek: self.peek,
+                };
                 cli::print(&answer.told(&asked, ProcessClock.now(), &TimeZone::system()))?;
             }
         }
@@ -127,22 +110,9 @@ impl Check {
             ))),
         }
     }
-
-    fn question(&self, policy: &str) -> Result<Vec<u8>, Failure> {
-        let mut keys = serde_json::Map::new();
-        for (limit, key) in &self.key_of {
-            if keys.insert(limit.clone(), key.clone().into()).is_some() {
-                let message = format!("error: `--key-of`: {} has two keys: give one", quoted(limit));
-                return Err(Failure::BadInput(message));
-            }
-        }
-        let Self { key, cost, peek, .. } = self;
-        let question = Question { policy, key: key.as_deref(), keys, cost: *cost, peek: *peek };
-        serde_json::to_vec(&question).map_err(|wrong| Failure::Other(format!("error: {wrong}")))
-    }
 }
 
-fn of_url(url: &str, origin: &str) -> Result<(Address, String), Failure> {
+pub(super) fn of_url(url: &str, origin: &str) -> Result<(Address, String), Failure> {
     let address =
         Address::of_url(url).map_err(|wrong| Failure::BadInput(format!("error: {origin}: {wrong}")))?;
     Ok((address, origin.to_owned()))
@@ -161,7 +131,10 @@ fn ready(address: &Address) -> Result<(), Failure> {
 }
 
 /// What a server answers to a question.
-fn ask(
+///
+/// # Errors
+/// If it does not answer.
+pub(super) fn ask(
     address: &Address,
     question: impl AsyncFnOnce(&mut Connection) -> Result<(u16, Bytes), Trouble>,
 ) -> Result<(u16, Vec<u8>), Failure> {
@@ -183,7 +156,7 @@ fn ask(
 }
 
 /// What an answer other than 200 means to who asked.
-fn refused(address: &Address, status: u16, body: &[u8]) -> Failure {
+pub(super) fn refused(address: &Address, status: u16, body: &[u8]) -> Failure {
     match (status, serde_json::from_slice(body)) {
         (400 | 404, Ok(Problem { detail })) => Failure::BadInput(format!("error: {}", harmless(&detail))),
         (_, Ok(Problem { detail })) => {

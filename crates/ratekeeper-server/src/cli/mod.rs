@@ -11,7 +11,9 @@ mod bench;
 mod check;
 mod completions;
 mod demo;
+mod explain;
 mod man;
+mod question;
 mod schema;
 mod serve;
 mod simulate;
@@ -28,7 +30,7 @@ Exit codes:
 Environment:
   RATEKEEPER_CONFIG       the configuration file, without --config
   RATEKEEPER_SERVER       whom check asks, without --server
-  RATEKEEPER_ADMIN_TOKEN  the token of an admin listener that has none in the file
+  RATEKEEPER_ADMIN_TOKEN  the token of an admin listener that has none in the file; explain says it
   RATEKEEPER_LOG          the level of log lines: error, warn, info, debug";
 
 /// Rate limiting for a whole team: one configuration file, six exact algorithms.
@@ -46,7 +48,8 @@ enum Verb {
     Demo(demo::Demo),
     Serve(serve::Serve),
     Validate(validate::Validate),
-    Check(check::Check),
+    Check(Box<check::Check>),
+    Explain(Box<explain::Explain>),
     Simulate(Box<simulate::Simulate>),
     Schema(schema::Schema),
     Bench(bench::Bench),
@@ -101,6 +104,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Serve(serve) => serve.run(voice),
         Verb::Validate(validate) => validate.run(voice),
         Verb::Check(check) => check.run(voice),
+        Verb::Explain(explain) => explain.run(voice),
         Verb::Simulate(simulate) => simulate.run(),
         Verb::Schema(schema) => schema.run(),
         Verb::Bench(bench) => bench.run(voice),

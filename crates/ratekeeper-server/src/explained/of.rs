@@ -139,7 +139,7 @@ fn limits(
     Ok(limits.iter().enumerate().map(one).collect())
 }
 
-fn now(verdict: &Verdict) -> Now {
+pub(super) fn now(verdict: &Verdict) -> Now {
     let (capacity, remaining) = (verdict.limit().capacity(), verdict.remaining());
     Now {
         at_ms: instant_ms(verdict.now()),

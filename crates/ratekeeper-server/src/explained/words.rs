@@ -45,7 +45,7 @@ pub(crate) fn arithmetic(limit: &Limit, now: &Now, zone: &TimeZone) -> String {
                 (Some(oldest), Some(newest)) if oldest != newest => {
                     format!(": {} \u{2026} {}", time(*oldest), time(*newest))
                 }
-                (_, Some(newest)) if *used == 1 => format!(": {}", time(*newest)),
+                (Some(_), Some(newest)) => format!(": {}", time(*newest)),
                 (_, Some(newest)) => format!(": the newest {}", time(*newest)),
                 _ => format!(" of {capacity}"),
             };
@@ -92,3 +92,6 @@ fn leaves_first(limit: &Limit, oldest_ms: u64, at_ms: u64, wait_ms: u64) -> bool
 fn told(ms: u64, at_ms: u64, zone: &TimeZone) -> String {
     clock(ms, at_ms, zone).unwrap_or_else(|| format!("{ms} ms"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,3 +220,77 @@ fn a_file_that_says_nothing_of_use_is_told_about() {
         at("version: 1\nlisten: { http: { address: \"127.0.0.1:1\", tls: { cert: a, key: b } } }\n");
     assert!(code == 2 && stderr.contains("https") && stderr.contains("--server"), "{stderr}");
 }
+
+/// Policies that overlap: two that enforce, one that only shows itself, one that blocks and one that lets pass.
+const REQUESTS: &str = "version: 1
+client_ip: { trusted_proxies: [10.0.0.0/8] }
+policies:
+  - { name: login, match: { method: POST, path: /login }, key: [ip], limits: [{ name: tries, algorithm: fixed-window, limit: 2/day, align: first-request }] }
+  - { name: all, match: { path: \"/login/**\" }, key: [global], limits: [{ name: day, algorithm: fixed-window, limit: 9/day, align: first-request }] }
+  - { name: reports, match: { path: \"/r/**\" }, key: [ip], mode: shadow, limits: [{ name: daily, algorithm: fixed-window, limit: 1/day, align: first-request }] }
+  - { name: closed, match: { path: /closed }, action: block }
+  - { name: health, match: { path: /healthz }, action: bypass }
+";
+
+#[test]
+fn a_request_is_checked_by_all_policies_that_it_matches() {
+    let server = Server::of(REQUESTS);
+    let login = [
+        "--attributes",
+        "POST /login",
+        "--peer",
+        "10.0.0.4",
+        "-H",
+        "X-Forwarded-For: 198.51.100.1, 203.0.113.9",
+    ];
+    let (stdout, stderr, code) = check(&server, &login);
+    assert_eq!(
+        stdout, "ALLOWED  POST /login     login.tries 1 of 2 left, full in 1 d     all.day 8 of 9\n",
+        "{stderr}"
+    );
+    assert_eq!((stderr.as_str(), code), ("", 0));
+    assert_eq!(check(&server, &login).2, 0);
+    let (stdout, _, code) = check(&server, &login);
+    assert!(stdout.starts_with("DENIED   POST /login     login.tries 0 of 2 left     again in "), "{stdout}");
+    assert!(stdout.ends_with("     reason: limited\n") && code == 10, "{stdout}");
+    // Another client, of whom only one thing is said.
+    let (stdout, _, code) =
+        check(&server, &["--attributes", "POST /login", "--ip", "192.0.2.1", "--cost", "2"]);
+    assert!(stdout.starts_with("ALLOWED  POST /login · cost 2     login.tries 0 of 2 left"), "{stdout}");
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_request_that_no_limit_decides_is_told_why() {
+    let server = Server::of(REQUESTS);
+    for (request, line, expected) in [
+        ("GET /", "ALLOWED  GET /     no policy applies\n", 0),
+        ("GET /healthz", "ALLOWED  GET /healthz     policy health asks no limit\n", 0),
+        ("GET /closed", "DENIED   GET /closed     policy closed blocks it     reason: blocked\n", 10),
+        ("GET /r/x", "ALLOWED  GET /r/x     policy reports asks no limit\n", 0),
+        (
+            "GET /r/x",
+            "ALLOWED  GET /r/x     policy reports asks no limit     would have been denied by reports.daily (shadow)\n",
+            0,
+        ),
+    ] {
+        let (stdout, stderr, code) = check(&server, &["--attributes", request, "--ip", "192.0.2.1"]);
+        assert_eq!((stdout.as_str(), stderr.as_str(), code), (line, "", expected));
+    }
+}
+
+#[test]
+fn a_request_and_a_policy_are_not_asked_together() {
+    let server = Server::of(REQUESTS);
+    for (arguments, why) in [
+        (&["login", "192.0.2.1", "--attributes", "POST /login"][..], "not both"),
+        (&["login", "192.0.2.1", "-H", "x: y"], "`--header` is of a request"),
+        (&[], "name a policy and its key"),
+        (&["--attributes", "POST /login", "--peer", "x"], "`peer` is an address"),
+        (&["--attributes", "POST /login", "--key-of", "tries=x"], "not both"),
+    ] {
+        let (stdout, stderr, code) = check(&server, arguments);
+        assert_eq!((stdout.as_str(), code), ("", 2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(why), "{stderr}");
+    }
+}

@@ -7,6 +7,7 @@ mod demo;
 mod deploy;
 mod drain;
 mod examples;
+mod explain;
 mod fields;
 mod golden;
 mod hostile;

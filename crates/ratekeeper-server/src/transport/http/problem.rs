@@ -72,6 +72,11 @@ impl Problem {
         }))
     }
 
+    /// What is wrong, in a sentence.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     /// Makes it the answer.
     pub(crate) fn write(&self, reply: &mut Reply) {
         reply.begin(self.0.status, PROBLEM_JSON);

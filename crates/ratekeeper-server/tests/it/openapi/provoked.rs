@@ -81,6 +81,7 @@ fn every_documented_status_is_answered_as_documented() {
         admin(&mut api, &server, method, has_body);
     }
     overrides(&mut api, &server);
+    explanations(&mut api, &server);
     reload(&mut api, &server);
     tokens(&mut api);
     draining(&mut api);
@@ -101,10 +102,13 @@ fn bodies_that_do_not_come(server: &Server) -> Vec<(Question<'_>, Connection)> {
         (question, connection)
     };
     let mut slow: Vec<_> = POSTS.iter().map(open).collect();
-    let question = put(&server.admin, "/v1/overrides/sms/slow", "");
-    let mut connection = Connection::open(&server.admin);
-    connection.send(question.head(10).as_bytes());
-    slow.push((question, connection));
+    for question in
+        [put(&server.admin, "/v1/overrides/sms/slow", ""), Question::post(&server.admin, "/v1/explain", "")]
+    {
+        let mut connection = Connection::open(&server.admin);
+        connection.send(question.head(10).as_bytes());
+        slow.push((question, connection));
+    }
     slow
 }
 
@@ -303,6 +307,32 @@ fn admin(api: &mut Api, server: &Server, method: &str, has_body: bool) {
     }
 }
 
+fn explanations(api: &mut Api, server: &Server) {
+    fn explain<'q>(server: &'q Server, body: &'q str) -> Question<'q> {
+        Question::post(&server.admin, "/v1/explain", body)
+    }
+    let limits = |answer: &Value| answer["policies"][0]["limits"].as_array().map(Vec::len);
+    for (policy, keys, count) in
+        [("api", r#"{"tenant":"t1"}"#, 3), ("sms", "{}", 1), ("llm", "{}", 1), ("tiny", "{}", 1)]
+    {
+        let body = format!(r#"{{"policy":"{policy}","key":"e","keys":{keys}}}"#);
+        assert_eq!(limits(&api.ask_well(&explain(server, &body))), Some(count));
+    }
+    let whole =
+        r#"{"attributes":{"method":"GET","path":"/x","peer":"203.0.113.9","headers":{"x-user":"u"}}}"#;
+    let explained = api.ask(&explain(server, whole), 200).json();
+    assert_eq!(explained["policies"].as_array().map(Vec::len), Some(5));
+    for wrong in ["", "{}", r#"{"policy":"sms"}"#, r#"{"attributes":{"path":"/../x"}}"#] {
+        api.ask(&explain(server, wrong), 400);
+    }
+    api.ask(&explain(server, r#"{"policy":"sns","key":"k"}"#), 404);
+    api.ask(&explain(server, &" ".repeat(1_024 * 1_024 + 1)), 413);
+    api.ask(&explain(server, whole).with("content-encoding: gzip\r\n"), 415);
+    for headers in ["origin: https://example.org\r\n", "host: name.example\r\n"] {
+        api.ask(&explain(server, whole).with(headers), 403);
+    }
+}
+
 fn reload(api: &mut Api, server: &Server) {
     let reload = Question::new(&server.admin, "POST", "/v1/reload");
     assert_eq!(api.ask(&reload, 200).json().get("notes"), None);
@@ -326,6 +356,7 @@ fn tokens(api: &mut Api) {
     let server = server_with_token();
     let reload = Question::new(&server.admin, "POST", "/v1/reload");
     api.ask(&reload, 401);
+    api.ask(&Question::post(&server.admin, "/v1/explain", r#"{"policy":"sms","key":"k"}"#), 401);
     api.ask(&reload.with(&format!("authorization: Bearer {TOKEN}\r\n")), 200);
     let right = format!("authorization: Bearer {TOKEN}\r\n");
     let wrong = format!("authorization: Bearer {}\r\n", TOKEN.replace('0', "1"));
