@@ -103,6 +103,8 @@ pub(crate) struct Now {
     pub(crate) remaining: u64,
     /// Null if waiting does not help.
     pub(crate) retry_after_ms: Option<u64>,
+    /// The moment when that is over, in milliseconds since the epoch; null if it is never or now.
+    pub(crate) retry_at_ms: Option<u64>,
     pub(crate) reset_after_ms: u64,
     pub(crate) delay_ms: u64,
     /// What it is reckoned from; null if there is no place for the key.

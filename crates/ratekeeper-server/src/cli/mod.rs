@@ -48,7 +48,9 @@ enum Verb {
     Demo(demo::Demo),
     Serve(serve::Serve),
     Validate(validate::Validate),
+    #[command(mut_arg("policy", |arg| arg.required_unless_present_any(["attributes", "ready"])))]
     Check(Box<check::Check>),
+    #[command(mut_arg("policy", |arg| arg.required_unless_present("attributes")))]
     Explain(Box<explain::Explain>),
     Simulate(Box<simulate::Simulate>),
     Schema(schema::Schema),

@@ -11,8 +11,10 @@ use crate::cli::Failure;
 #[derive(Args)]
 pub(super) struct Question {
     /// The policy that decides; or a request, as --attributes takes it
+    #[arg(index = 1)]
     policy: Option<String>,
     /// Who asks: a value of the policy's key
+    #[arg(index = 2)]
     key: Option<String>,
     /// The request instead of a policy and a key: those policies decide that it matches
     #[arg(long, value_name = "METHOD PATH")]

@@ -152,6 +152,10 @@ pub(super) fn now(verdict: &Verdict) -> Now {
         },
         remaining,
         retry_after_ms: verdict.retry_after().map(millis),
+        retry_at_ms: verdict
+            .retry_after()
+            .filter(|wait| !wait.is_zero())
+            .map(|wait| instant_ms(verdict.now().saturating_add(wait))),
         reset_after_ms: millis(verdict.reset_after()),
         delay_ms: millis(verdict.delay()),
         state: verdict.account().and_then(state),

@@ -70,23 +70,21 @@ pub(crate) fn verdict(limit: &Limit, now: &Now, zone: &TimeZone) -> String {
         );
     };
     let again = format!("again in {}", duration(wait));
-    let at = told(now.at_ms.saturating_add(wait), now.at_ms, zone);
+    let again_at = now.retry_at_ms.unwrap_or(now.at_ms);
+    let at = told(again_at, now.at_ms, zone);
     match &now.state {
         None => format!("DENIED now: {again}"),
         Some(State::Level { .. }) => format!("DENIED now: enough has drained at {at}, so {again}"),
         Some(State::Line { .. }) => format!("DENIED now: a place is free at {at}, so {again}"),
         Some(State::Window { .. }) => format!("DENIED now: the window ends at {at}, so {again}"),
         Some(State::Fading { .. }) => format!("DENIED now: enough has faded at {at}, so {again}"),
-        Some(State::Log { oldest_ms: Some(oldest), .. }) if leaves_first(limit, *oldest, now.at_ms, wait) => {
+        Some(State::Log { oldest_ms: Some(oldest), .. })
+            if oldest.saturating_add(limit.window_ms) == again_at =>
+        {
             format!("DENIED now: the oldest leaves at {at}, so {again}")
         }
         Some(State::Log { .. }) => format!("DENIED now: enough has left at {at}, so {again}"),
     }
-}
-
-/// Whether a wait is that for the oldest entry of a log. Both are rounded up to a millisecond by themselves.
-fn leaves_first(limit: &Limit, oldest_ms: u64, at_ms: u64, wait_ms: u64) -> bool {
-    oldest_ms.saturating_add(limit.window_ms).abs_diff(at_ms.saturating_add(wait_ms)) <= 1
 }
 
 fn told(ms: u64, at_ms: u64, zone: &TimeZone) -> String {

@@ -285,7 +285,7 @@ fn a_request_and_a_policy_are_not_asked_together() {
     for (arguments, why) in [
         (&["login", "192.0.2.1", "--attributes", "POST /login"][..], "not both"),
         (&["login", "192.0.2.1", "-H", "x: y"], "`--header` is of a request"),
-        (&[], "name a policy and its key"),
+        (&[], "Usage:"),
         (&["--attributes", "POST /login", "--peer", "x"], "`peer` is an address"),
         (&["--attributes", "POST /login", "--key-of", "tries=x"], "not both"),
     ] {

@@ -315,7 +315,7 @@ fn b114_b115_ipv4_within_ipv6_is_the_key_of_the_ipv4_address() {
 #[test]
 fn what_cannot_be_explained_is_bad_input() {
     for (arguments, why) in [
-        (&[][..], "name a policy and its key"),
+        (&[][..], "Usage:"),
         (&["login", "192.0.2.1", "--ip", "192.0.2.1"], "`--ip` is of a request"),
         (&["POST /login", "192.0.2.1"], "not both"),
         (&["--attributes", "POST /login", "login"], "not both"),
