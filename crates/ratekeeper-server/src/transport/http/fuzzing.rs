@@ -29,7 +29,7 @@ impl Question {
             policy: request.policy.into_owned(),
             key: request.key.map(Into::into),
             keys: request.keys.into_iter().map(|(name, key)| (name.into(), key.into())).collect(),
-            cost: request.cost,
+            cost: request.cost.unwrap_or(1),
             peeks: request.ask == Ask::Peek,
         }
     }
