@@ -18,9 +18,10 @@ use tokio::time::timeout;
 /// How long a connection may take, and an answer: decisions take microseconds, so a server that is silent for
 /// this long will be so for longer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest answer that is read: that of a check with 16 limits has some kilobytes, an explanation by ten thousand
-/// policies, which is the most, some megabytes.
-const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// The longest answer that is read: that of a check with 16 limits has some kilobytes.
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+/// The longest page of an admin listener that is read: that of 10,000 policies has some megabytes.
+const MAX_PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Where a server is asked: `host:port`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,10 +125,12 @@ impl Connection {
     /// # Errors
     /// If there is no answer; then the connection is of no more use.
     pub(crate) async fn post(&mut self, path: &'static str, body: Vec<u8>) -> Result<(u16, Bytes), Trouble> {
-        self.post_with(path, body, None).await
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        let answer = self.exchange(request, body, MAX_ANSWER_BYTES);
+        timeout(PATIENCE, answer).await.unwrap_or(Err(Trouble::Silent))
     }
 
-    /// The same where a token is asked for. Letters and digits are what it is made of, so that no field is broken by it.
+    /// The same of an admin listener, with its token if it has one. Letters and digits are what it is made of, so that no field is broken by it.
     ///
     /// # Errors
     /// If there is no answer; then the connection is of no more use.
@@ -141,7 +144,8 @@ impl Connection {
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        timeout(PATIENCE, self.exchange(request, body)).await.unwrap_or(Err(Trouble::Silent))
+        let answer = self.exchange(request, body, MAX_PAGE_BYTES);
+        timeout(PATIENCE, answer).await.unwrap_or(Err(Trouble::Silent))
     }
 
     /// The status and the body of what is at a path.
@@ -149,10 +153,33 @@ impl Connection {
     /// # Errors
     /// If there is no answer; then the connection is of no more use.
     pub(crate) async fn get(&mut self, path: &'static str) -> Result<(u16, Bytes), Trouble> {
-        timeout(PATIENCE, self.exchange(Request::get(path), Vec::new())).await.unwrap_or(Err(Trouble::Silent))
+        let answer = self.exchange(Request::get(path), Vec::new(), MAX_ANSWER_BYTES);
+        timeout(PATIENCE, answer).await.unwrap_or(Err(Trouble::Silent))
     }
 
-    async fn exchange(&mut self, request: Builder, body: Vec<u8>) -> Result<(u16, Bytes), Trouble> {
+    /// The same of an admin listener, with its token if it has one.
+    ///
+    /// # Errors
+    /// If there is no answer; then the connection is of no more use.
+    pub(crate) async fn get_as(
+        &mut self,
+        target: &'static str,
+        token: Option<&str>,
+    ) -> Result<(u16, Bytes), Trouble> {
+        let mut request = Request::get(target);
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let answer = self.exchange(request, Vec::new(), MAX_PAGE_BYTES);
+        timeout(PATIENCE, answer).await.unwrap_or(Err(Trouble::Silent))
+    }
+
+    async fn exchange(
+        &mut self,
+        request: Builder,
+        body: Vec<u8>,
+        most: usize,
+    ) -> Result<(u16, Bytes), Trouble> {
         let request = request
             .header(HOST, &self.host)
             .body(Full::new(Bytes::from(body)))
@@ -160,9 +187,9 @@ impl Connection {
         self.sender.ready().await.map_err(|wrong| strange(&wrong))?;
         let answer = self.sender.send_request(request).await.map_err(|wrong| strange(&wrong))?;
         let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
+        let body = Limited::new(answer.into_body(), most).collect().await;
         let body = body.map_err(|wrong| match wrong.downcast_ref::<LengthLimitError>() {
-            Some(_) => Trouble::Strange(format!("the answer has more than {MAX_ANSWER_BYTES} bytes")),
+            Some(_) => Trouble::Strange(format!("the answer has more than {most} bytes")),
             None => Trouble::Strange(format!("the answer has no end: {wrong}")),
         })?;
         Ok((status, body.to_bytes()))

@@ -2,8 +2,12 @@
 
 use core::net::IpAddr;
 
-use ratekeeper_core::{MAX_KEY_BYTES, Part};
-use ratekeeper_policy::{Action, Applied, Config, Does, Facts, Mode, PlanError, Request, Source};
+use std::collections::HashMap;
+
+use ratekeeper_core::{Key, MAX_KEY_BYTES, Part};
+use ratekeeper_policy::{
+    Act, Action, Applied, Call, Config, Does, Exceptions, Facts, Mode, PlanError, Request, Source, canonical,
+};
 
 use crate::parse;
 
@@ -400,4 +404,75 @@ policies:
         config.policies[1].overrides().as_slice()[0].act().does(),
         Does::Action(Action::Bypass)
     ));
+}
+
+/// What is different for some keys, by policy and canonical key.
+#[derive(Default)]
+struct Excepted(HashMap<(usize, Vec<u8>), Act>);
+
+impl Exceptions for Excepted {
+    fn find(&self, policy: usize, key: &Key<'_>) -> Option<(usize, &Act)> {
+        self.0.get(&(policy, canonical(key))).map(|act| (7, act))
+    }
+}
+
+#[test]
+fn exceptions_go_before_overrides_and_costs_are_those_of_what_is_done() {
+    let config = parse(
+        "version: 1
+policies:
+  - name: p
+    key: [header:x-user, ip]
+    cost: { header: x-cost, default: 2, max: 9 }
+    limits: [{ name: l, algorithm: gcra, limit: 10/s, burst: 10 }]
+    overrides: [{ key: \"free-*\", action: bypass }]
+  - name: doors
+    key: [header:x-user]
+    action: block
+",
+    )
+    .unwrap();
+    let mut excepted = Excepted::default();
+    let limits = Act::Limits(config.policies[0].limits().to_vec());
+    for (policy, user, act) in [
+        (0, "out", Act::Action(Action::Block)),
+        (0, "free-1", limits),
+        (1, "in", Act::Action(Action::Bypass)),
+    ] {
+        excepted.0.insert((policy, canonical(&Key::from(("header:x-user", user)))), act);
+    }
+    let done = |user: &str, cost: &str| {
+        let headers: &[(&str, &[u8])] = &[("x-user", user.as_bytes()), ("x-cost", cost.as_bytes())];
+        let facts = facts("GET /", headers, "203.0.113.9");
+        let request = Request::new(&facts, &config.client_ip).expect("a path");
+        let plan = config.policies.plan_except(&request, None, &excepted)?;
+        let told = plan.applied().iter().flat_map(|applied| {
+            let by = (applied.by_exception.is_some(), applied.by_override.is_some());
+            assert!(by != (true, true), "one of them says so");
+            asked(&config, applied)
+        });
+        Ok::<_, PlanError>(told.collect::<Vec<_>>())
+    };
+    assert_eq!(done("u", "3").unwrap(), ["p.l header:x-user|u 3 of 10", "doors block"]);
+    assert_eq!(done("out", "3").unwrap(), ["p block", "doors block"]);
+    assert_eq!(done("free-2", "3").unwrap(), ["p bypass", "doors block"]);
+    // Limits again, and so with what the request says it costs.
+    assert_eq!(done("free-1", "3").unwrap(), ["p.l header:x-user|free-1 3 of 10", "doors block"]);
+    assert!(matches!(done("free-1", "x"), Err(PlanError::Cost { .. })));
+    // Nobody is asked what a blocked request costs.
+    assert_eq!(done("out", "x").unwrap(), ["p block", "doors block"]);
+    assert_eq!(done("in", "1").unwrap(), ["p.l header:x-user|in 1 of 10", "doors bypass"]);
+
+    let named = |policy: usize, key: &str| {
+        let call = Call { key: Some(key), keys: &[], cost: 1 };
+        let plan = config.policies.named_except(policy, &call, &excepted).expect("a good call");
+        plan.applied().iter().flat_map(|applied| asked(&config, applied)).collect::<Vec<_>>()
+    };
+    assert_eq!(named(0, "out"), ["p block"]);
+    assert_eq!(named(0, "ip=203.0.113.9"), ["p.l ip|203.0.113.9 1 of 10"]);
+    // No limit of the policy needs the key, and its exceptions are found all the same.
+    assert_eq!(
+        (named(1, "in"), named(1, "out")),
+        (vec!["doors bypass".to_owned()], vec!["doors block".to_owned()])
+    );
 }

@@ -17,6 +17,7 @@ mod question;
 mod schema;
 mod serve;
 mod simulate;
+mod top;
 pub(crate) mod validate;
 
 /// What is true of all commands.
@@ -30,7 +31,7 @@ Exit codes:
 Environment:
   RATEKEEPER_CONFIG       the configuration file, without --config
   RATEKEEPER_SERVER       whom check asks, without --server
-  RATEKEEPER_ADMIN_TOKEN  the token of an admin listener that has none in the file; explain says it
+  RATEKEEPER_ADMIN_TOKEN  the token of an admin listener that has none in the file; explain and top say it
   RATEKEEPER_LOG          the level of log lines: error, warn, info, debug";
 
 /// Rate limiting for a whole team: one configuration file, six exact algorithms.
@@ -55,6 +56,7 @@ enum Verb {
     Simulate(Box<simulate::Simulate>),
     Schema(schema::Schema),
     Bench(bench::Bench),
+    Top(top::Top),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -110,6 +112,7 @@ pub(crate) fn run() -> ExitCode {
         Verb::Simulate(simulate) => simulate.run(),
         Verb::Schema(schema) => schema.run(),
         Verb::Bench(bench) => bench.run(voice),
+        Verb::Top(top) => top.run(voice),
         Verb::Completions(completions) => completions.run(Cli::command()),
         Verb::Man(man) => man.run(Cli::command(), voice),
     };

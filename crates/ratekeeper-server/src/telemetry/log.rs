@@ -16,6 +16,7 @@ use ratekeeper_core::{Check, Clock, Decision, Key, Micros, Name, Part, Reason};
 use crate::digits::{hex, millis};
 
 use super::secret::Secret;
+use super::sketch::{Sketch, Top};
 use super::{Listener, Protocol};
 use line::Line;
 pub(crate) use line::instant;
@@ -101,6 +102,8 @@ pub(crate) struct Log {
     queue: Arc<Queue>,
     /// Events that found no place in the queue, since one that did.
     dropped: Arc<AtomicU64>,
+    /// Who is refused most, with keys as they are shown.
+    sketch: Arc<Sketch>,
 }
 
 /// A policy's share of the lines: one for each policy of a configuration.
@@ -291,12 +294,18 @@ impl Log {
         secret: Arc<Secret>,
     ) -> io::Result<Self> {
         let queue = Arc::new(Queue::start(sink)?);
-        Ok(Self { settings, clock, secret, queue, dropped: Arc::default() })
+        let sketch = Arc::new(Sketch::new(clock.now()));
+        Ok(Self { settings, clock, secret, queue, dropped: Arc::default(), sketch })
     }
 
     /// The same place under other settings.
     pub(crate) fn with(&self, settings: LogSettings) -> Self {
-        Self { settings, ..self.clone() }
+        let mut other = Self { settings, ..self.clone() };
+        if settings.keys != self.settings.keys {
+            // What was kept is shown as it may not be any more.
+            other.sketch = Arc::new(Sketch::new(self.clock.now()));
+        }
+        other
     }
 
     /// Writes a decision, if it is one that is written: a refusal, or at level `debug` a delay.
@@ -304,6 +313,9 @@ impl Log {
     pub(crate) fn decided(&self, policy: &PolicyLog, decided: &Decided<'_>) {
         let decision = decided.decision;
         if !decision.allowed {
+            if let Some(check) = decided.checks.get(decision.binding) {
+                self.refused(policy, Some(check.limit.name()), &check.key);
+            }
             self.sample(&policy.denied, Level::Info, |log, now| log.line_of(now, "denied", policy, decided));
         } else if !decision.delay.is_zero() {
             self.sample(&policy.delayed, Level::Debug, |log, now| {
@@ -322,6 +334,9 @@ impl Log {
 
     /// Writes that a policy refused without asking any limit.
     pub(crate) fn blocked(&self, policy: &PolicyLog, key: Option<&Key<'_>>, request: Request<'_>) {
+        if let Some(key) = key {
+            self.refused(policy, None, key);
+        }
         self.sample(&policy.denied, Level::Info, |log, now| {
             let mut line = Line::start(log.settings.format, now, Level::Info, "denied");
             line.text("policy", policy.name.as_str());
@@ -335,11 +350,32 @@ impl Log {
     }
 
     fn key(&self, line: &mut Line, key: &Key<'_>) {
-        match self.settings.keys {
-            Keys::Hash => line.text("key", &hashed(&self.secret, key)),
-            Keys::Plain => line.text("key", &String::from_utf8_lossy(&plain(key))),
-            Keys::Off => {}
+        if let Some(text) = self.shown_key(key) {
+            line.text("key", &text);
         }
+    }
+
+    /// A key as it is shown; None if keys are not.
+    fn shown_key(&self, key: &Key<'_>) -> Option<String> {
+        match self.settings.keys {
+            Keys::Hash => Some(hashed(&self.secret, key)),
+            Keys::Plain => Some(String::from_utf8_lossy(&plain(key)).into_owned()),
+            Keys::Off => None,
+        }
+    }
+
+    /// Counts a refusal for [`Log::top`], whether a line of it is written or not.
+    #[cold]
+    fn refused(&self, policy: &PolicyLog, limit: Option<&Name>, key: &Key<'_>) {
+        if self.settings.keys != Keys::Off {
+            let shown = || self.shown_key(key).unwrap_or_default();
+            self.sketch.refused(self.clock.now(), (&policy.name, limit), key, shown);
+        }
+    }
+
+    /// The `most` keys that were refused most in the last minutes, shown as in lines; none if keys are not shown.
+    pub(crate) fn top(&self, most: usize) -> Top {
+        self.sketch.top(self.clock.now(), most)
     }
 
     /// Writes what happens to the server.

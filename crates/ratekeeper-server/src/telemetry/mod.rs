@@ -1,5 +1,5 @@
-//! What an operator sees of a server: numbers (`metrics`), lines (`log`), and the secret that hides keys in
-//! them (`secret`).
+//! What an operator sees of a server: numbers (`metrics`), lines (`log`), the keys that are refused most
+//! (`sketch`), and the secret that hides keys in them (`secret`).
 //!
 //! # What is not here
 //! No listener, no sampling of clocks and no decision: whoever decides calls `decided`, and the admin listener
@@ -8,6 +8,7 @@
 pub(crate) mod log;
 pub(crate) mod metrics;
 pub(crate) mod secret;
+pub(crate) mod sketch;
 
 /// How a request came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -29,6 +29,7 @@ mod simulate;
 mod streams;
 mod support;
 mod tls;
+mod top;
 mod validate;
 mod vectors;
 mod voice;

@@ -153,3 +153,48 @@ fn a_refused_member_says_why_and_is_not_proposed() {
     misspelt.flag("peek");
     assert_eq!(misspelt.finish().expect_err("unknown")[0].hint.as_deref(), Some("known are peek"));
 }
+
+#[test]
+fn members_with_names_of_the_callers_own_are_texts_or_objects() {
+    let read = |text| {
+        let mut object = object(text);
+        let members = object.texts_or_objects("m", "{}", |inner| inner.whole("n", 9));
+        let is_flawed = object.is_flawed();
+        let flaws = object.finish().err().unwrap_or_default();
+        assert_eq!(is_flawed, flaws.iter().any(|flaw| flaw.pointer != "/x"), "{flaws:?}");
+        (members, flaws)
+    };
+    let (members, flaws) = read(r#"{"m":{"a":"1/s","b":{"n":3},"c":{}}}"#);
+    assert_eq!(flaws, []);
+    let expected =
+        [("a", TextOr::Text("1/s".into())), ("b", TextOr::Object(Some(3))), ("c", TextOr::Object(None))];
+    assert!(members.iter().map(|(name, value)| (&**name, value)).eq(expected.iter().map(|(n, v)| (*n, v))));
+    assert_eq!(read("{}"), (Vec::new(), Vec::new()));
+    let places = |text: &str| {
+        let flaws = read(text).1;
+        flaws
+            .iter()
+            .map(|flaw| (flaw.pointer.clone(), text[flaw.at..flaw.at + flaw.len].to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let place = |pointer: &str, part: &str| (pointer.to_owned(), part.to_owned());
+    assert_eq!(
+        places(r#"{"m":{"a/b":1,"c":{"n":10,"k":1}},"x":2}"#),
+        [place("/m/a~1b", "1"), place("/m/c/n", "10"), place("/m/c/k", "k"), place("/x", "x")]
+    );
+    assert_eq!(places(r#"{"m":{"a":"1","a":"2"}}"#), [place("/m/a", "a")]);
+    assert_eq!(places(r#"{"m":[1]}"#), [place("/m", "[1]")]);
+    let many: Vec<String> = (0..=MAX_MEMBERS).map(|n| format!("\"{n}\":\"x\"")).collect();
+    assert_eq!(read(&format!("{{\"m\":{{{}}}}}", many[1..].join(","))).0.len(), MAX_MEMBERS);
+    assert_eq!(read(&format!("{{\"m\":{{{}}}}}", many.join(","))).1.len(), 1);
+}
+
+#[test]
+fn a_place_within_a_member_is_a_pointer_into_it() {
+    let mut object = object(r#"{"limits":{"a":1}}"#);
+    object.texts_or_objects("limits", "{}", |_| ());
+    object.wrong_within("limits", &["a/b", "burst"], "too large".to_owned(), None);
+    let flaws = object.finish().expect_err("two");
+    let pointers: Vec<_> = flaws.iter().map(|flaw| flaw.pointer.as_str()).collect();
+    assert!(pointers.contains(&"/limits/a~1b/burst"), "{pointers:?}");
+}

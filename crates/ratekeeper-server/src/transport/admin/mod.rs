@@ -3,6 +3,7 @@
 
 mod keys;
 mod overrides;
+mod top;
 
 use std::convert::Infallible;
 use std::io;
@@ -24,7 +25,7 @@ use crate::telemetry::metrics::exposition::Exposition;
 use crate::transport::http::{self, Answer, JSON, Problem, Reply, Site, UnderWay, VERBOSE, explain, policies, probe};
 
 /// What there is, for those who asked for something else.
-const SERVED: &str = "GET /metrics, /livez, /readyz, /v1/policies, /v1/keys/POLICY/KEY, /v1/overrides; DELETE /v1/keys/POLICY/KEY; PUT, DELETE /v1/overrides/POLICY/KEY; POST /v1/explain, /v1/reload";
+const SERVED: &str = "GET /metrics, /livez, /readyz, /v1/policies, /v1/keys/POLICY/KEY, /v1/overrides, /v1/top; DELETE /v1/keys/POLICY/KEY; PUT, DELETE /v1/overrides/POLICY/KEY; POST /v1/explain, /v1/reload";
 /// The longest body that is read: an override of sixteen limits takes a kilobyte.
 const MAX_BODY_BYTES: usize = 64 * 1_024;
 /// How many longer bodies are in memory at once; others wait.
@@ -91,7 +92,8 @@ impl Admin {
         }
         let path = uri.path();
         let query = uri.query().filter(|query| !query.is_empty());
-        if let Some(query) = query.filter(|query| (path, *query) != ("/readyz", VERBOSE)) {
+        if let Some(query) = query.filter(|query| (path, *query) != ("/readyz", VERBOSE) && path != "/v1/top")
+        {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
         let is_probe = matches!(path, "/livez" | "/readyz");
@@ -136,7 +138,7 @@ impl Admin {
             self.reload(reply).await;
             return Ok(());
         }
-        if !is_probe && !matches!(path, "/metrics" | "/v1/policies" | "/v1/overrides") {
+        if !is_probe && !matches!(path, "/metrics" | "/v1/policies" | "/v1/overrides" | "/v1/top") {
             return Err(Problem::not_found(SERVED));
         }
         if *method != Method::GET && *method != Method::HEAD {
@@ -152,6 +154,7 @@ impl Admin {
             }
             "/v1/policies" => policies(&live, reply),
             "/v1/overrides" => overrides::list(&self.app, reply),
+            "/v1/top" => top::show(&live, query, reply)?,
             path => probe(&self.app, path, query, reply),
         }
         Ok(())

@@ -148,6 +148,13 @@ fn overrides(api: &mut Api, server: &Server) {
     for method in ["GET", "HEAD"] {
         api.ask(&Question::new(at, method, "/v1/overrides").target("/v1/overrides?x"), 400);
         api.ask(&Question::new(at, method, "/v1/overrides").with("host: name.example\r\n"), 403);
+        let top = Question::new(at, method, "/v1/top");
+        api.ask(&top, 200);
+        api.ask(&top.target("/v1/top?limit=512"), 200);
+        for wrong in ["limit=0", "limit=513", "limit=x", "limit", "x"] {
+            api.ask(&top.target(&format!("/v1/top?{wrong}")), 400);
+        }
+        api.ask(&top.with("host: name.example\r\n"), 403);
     }
     let long = format!("{BLOCK}{}", " ".repeat(64 * 1_024));
     api.ask(&put(at, "/v1/overrides/sms/k", &long), 413);
@@ -156,7 +163,9 @@ fn overrides(api: &mut Api, server: &Server) {
     api.ask(&Question { method: "DELETE", ..one }.target("/v1/overrides/sms/k"), 204);
     let mut filling = Connection::open(at);
     let full = (0..20_000).find(|n| {
-        filling.send(&request("PUT", &format!("/v1/overrides/llm/{n}"), "x-more: 1\r\n", BLOCK.as_bytes()));
+        let (target, length) = (format!("/v1/overrides/llm/{n}"), BLOCK.len());
+        let head = format!("PUT {target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
+        filling.send(&[head.as_bytes(), BLOCK.as_bytes()].concat());
         filling.response().status == 409
     });
     assert_eq!(full, Some(9_999), "one was there");
@@ -377,9 +386,11 @@ fn tokens(api: &mut Api) {
         api.ask(&question.with(&right), status);
     }
     for method in ["GET", "HEAD"] {
-        let question = Question::new(&server.admin, method, "/v1/overrides");
-        api.ask(&question.with(&wrong), 401);
-        api.ask(&question.with(&right), 200);
+        for path in ["/v1/overrides", "/v1/top"] {
+            let question = Question::new(&server.admin, method, path);
+            api.ask(&question.with(&wrong), 401);
+            api.ask(&question.with(&right), 200);
+        }
     }
     api.ask(&Question::new(&server.admin, "GET", "/livez"), 200);
 }
