@@ -116,6 +116,7 @@ fn it_is_over_when_its_time_is_and_the_list_tells_how_long_that_is() {
     assert_eq!((&one["policy"], &one["key"]), (&json!("api"), &json!("b")));
     while server.ask_of("a")["allowed"] == false {
         assert!(watch.elapsed() < Duration::from_secs(20), "it ends");
+        // Waits for the server's own clock, which nobody moves.
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(watch.elapsed() >= Duration::from_millis(1_500), "not before its time: {:?}", watch.elapsed());

@@ -154,24 +154,26 @@ fn a_refused_member_says_why_and_is_not_proposed() {
     assert_eq!(misspelt.finish().expect_err("unknown")[0].hint.as_deref(), Some("known are peek"));
 }
 
+/// The members of `m`, and what is wrong.
+fn texts_or_objects(text: &str) -> (Vec<(Cow<'_, str>, TextOr<'_, Option<u64>>)>, Vec<Flaw>) {
+    let mut object = object(text);
+    let members = object.texts_or_objects("m", "{}", |inner| inner.whole("n", 9));
+    let is_flawed = object.is_flawed();
+    let flaws = object.finish().err().unwrap_or_default();
+    assert_eq!(is_flawed, flaws.iter().any(|flaw| flaw.pointer != "/x"), "{flaws:?}");
+    (members, flaws)
+}
+
 #[test]
 fn members_with_names_of_the_callers_own_are_texts_or_objects() {
-    let read = |text| {
-        let mut object = object(text);
-        let members = object.texts_or_objects("m", "{}", |inner| inner.whole("n", 9));
-        let is_flawed = object.is_flawed();
-        let flaws = object.finish().err().unwrap_or_default();
-        assert_eq!(is_flawed, flaws.iter().any(|flaw| flaw.pointer != "/x"), "{flaws:?}");
-        (members, flaws)
-    };
-    let (members, flaws) = read(r#"{"m":{"a":"1/s","b":{"n":3},"c":{}}}"#);
+    let (members, flaws) = texts_or_objects(r#"{"m":{"a":"1/s","b":{"n":3},"c":{}}}"#);
     assert_eq!(flaws, []);
     let expected =
         [("a", TextOr::Text("1/s".into())), ("b", TextOr::Object(Some(3))), ("c", TextOr::Object(None))];
     assert!(members.iter().map(|(name, value)| (&**name, value)).eq(expected.iter().map(|(n, v)| (*n, v))));
-    assert_eq!(read("{}"), (Vec::new(), Vec::new()));
+    assert_eq!(texts_or_objects("{}"), (Vec::new(), Vec::new()));
     let places = |text: &str| {
-        let flaws = read(text).1;
+        let flaws = texts_or_objects(text).1;
         flaws
             .iter()
             .map(|flaw| (flaw.pointer.clone(), text[flaw.at..flaw.at + flaw.len].to_owned()))
@@ -185,8 +187,10 @@ fn members_with_names_of_the_callers_own_are_texts_or_objects() {
     assert_eq!(places(r#"{"m":{"a":"1","a":"2"}}"#), [place("/m/a", "a")]);
     assert_eq!(places(r#"{"m":[1]}"#), [place("/m", "[1]")]);
     let many: Vec<String> = (0..=MAX_MEMBERS).map(|n| format!("\"{n}\":\"x\"")).collect();
-    assert_eq!(read(&format!("{{\"m\":{{{}}}}}", many[1..].join(","))).0.len(), MAX_MEMBERS);
-    assert_eq!(read(&format!("{{\"m\":{{{}}}}}", many.join(","))).1.len(), 1);
+    let of = |many: &[String]| format!("{{\"m\":{{{}}}}}", many.join(","));
+    let (most, one_past) = (of(many.get(1..).expect("there are more")), of(&many));
+    assert_eq!(texts_or_objects(&most).0.len(), MAX_MEMBERS);
+    assert_eq!(texts_or_objects(&one_past).1.len(), 1);
 }
 
 #[test]
