@@ -154,8 +154,11 @@ fn a_refused_member_says_why_and_is_not_proposed() {
     assert_eq!(misspelt.finish().expect_err("unknown")[0].hint.as_deref(), Some("known are peek"));
 }
 
+/// A member with a name of the caller's own.
+type Own<'a> = (Cow<'a, str>, TextOr<'a, Option<u64>>);
+
 /// The members of `m`, and what is wrong.
-fn texts_or_objects(text: &str) -> (Vec<(Cow<'_, str>, TextOr<'_, Option<u64>>)>, Vec<Flaw>) {
+fn texts_or_objects(text: &str) -> (Vec<Own<'_>>, Vec<Flaw>) {
     let mut object = object(text);
     let members = object.texts_or_objects("m", "{}", |inner| inner.whole("n", 9));
     let is_flawed = object.is_flawed();
