@@ -84,8 +84,8 @@ fn lines(config: &Config, explanation: &Explanation<'_>) -> Vec<String> {
 }
 
 fn explained(facts: &Facts<'_>) -> Vec<String> {
-    let config = parse(FILE).unwrap();
-    let request = Request::new(facts, &config.client_ip).unwrap();
+    let config = parse(FILE).expect("a good file");
+    let request = Request::new(facts, &config.client_ip).expect("a path");
     lines(&config, &config.policies.explain(&request, None))
 }
 

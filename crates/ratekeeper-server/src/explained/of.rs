@@ -56,28 +56,28 @@ fn told(
     let mut applied = None;
     let why = match &part.fate {
         Fate::Applies { applied: found, cost, left_out } => {
-            applied = Some(Applied {
-                mode: found.mode.name().to_owned(),
-                action: match found.does {
-                    Does::Action(action) => Some(action.name().to_owned()),
-                    Does::Limits(_) => None,
-                },
-                key: found.key_text(&config.policies),
-                by_override: match (found.by_exception, found.by_override) {
-                    // What was said for one key needs no other name than that key.
-                    (Some(_), _) => Some(Override { key: None, line: None }),
-                    (None, Some(place)) => policy.overrides().as_slice().get(place).map(|item| Override {
-                        key: Some(item.text().to_owned()),
-                        line: Some(item.line()),
-                    }),
-                    (None, None) => None,
-                },
-                store: policy.store().to_string(),
-                on_store_error: policy.options().on_store_error.name().to_owned(),
-                cost: found.cost,
-                cost_from: cost.to_string(),
-                limits: limits(live, found, left_out)?,
-            });
+            applied =
+                Some(Applied {
+                    mode: found.mode.name().to_owned(),
+                    action: match found.does {
+                        Does::Action(action) => Some(action.name().to_owned()),
+                        Does::Limits(_) => None,
+                    },
+                    key: found.key_text(&config.policies),
+                    by_override: match (found.by_exception, found.by_override) {
+                        // What was said for one key needs no other name than that key.
+                        (Some(_), _) => Some(Override { key: None, line: None }),
+                        (None, Some(place)) => policy.overrides().as_slice().get(place).map(|item| {
+                            Override { key: Some(item.text().to_owned()), line: Some(item.line()) }
+                        }),
+                        (None, None) => None,
+                    },
+                    store: policy.store().to_string(),
+                    on_store_error: policy.options().on_store_error.name().to_owned(),
+                    cost: found.cost,
+                    cost_from: cost.to_string(),
+                    limits: limits(live, found, left_out)?,
+                });
             match explanation.walk {
                 Some(_) => policy.matches().unwrap_or_else(|| Match::any()).to_string(),
                 None => "named by the caller".to_owned(),

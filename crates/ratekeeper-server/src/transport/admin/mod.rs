@@ -22,12 +22,16 @@ use crate::telemetry::Listener;
 use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
 use crate::telemetry::metrics::exposition::Exposition;
-use crate::transport::http::{self, Answer, JSON, Problem, Reply, Site, UnderWay, VERBOSE, explain, policies, probe};
+use crate::transport::http::{
+    self, Answer, JSON, Problem, Reply, Site, UnderWay, VERBOSE, explain, policies, probe,
+};
 
 /// What there is, for those who asked for something else.
 const SERVED: &str = "GET /metrics, /livez, /readyz, /v1/policies, /v1/keys/POLICY/KEY, /v1/overrides, /v1/top; DELETE /v1/keys/POLICY/KEY; PUT, DELETE /v1/overrides/POLICY/KEY; POST /v1/explain, /v1/reload";
 /// The longest body that is read: an override of sixteen limits takes a kilobyte.
 const MAX_BODY_BYTES: usize = 64 * 1_024;
+/// The longest question that is explained: as long as one that is decided.
+const MAX_QUESTION_BYTES: usize = 1_024 * 1_024;
 /// How many longer bodies are in memory at once; others wait.
 const MAX_LARGE_BODIES: usize = 16;
 
@@ -126,7 +130,7 @@ impl Admin {
                 return Err(Problem::method_not_allowed("POST"));
             }
             http::body::acceptable(headers)?;
-            let body = http::body::read(headers, body, MAX_BODY_BYTES, &self.large_bodies).await?;
+            let body = http::body::read(headers, body, MAX_QUESTION_BYTES, &self.large_bodies).await?;
             reply.begin(200, JSON);
             reply.json(&explain(&live, &body)?);
             return Ok(());

@@ -330,7 +330,7 @@ fn explanations(api: &mut Api, server: &Server) {
     let whole =
         r#"{"attributes":{"method":"GET","path":"/x","peer":"203.0.113.9","headers":{"x-user":"u"}}}"#;
     let explained = api.ask(&explain(server, whole), 200).json();
-    assert_eq!(explained["policies"].as_array().map(Vec::len), Some(5));
+    assert_eq!(explained["policies"].as_array().map(Vec::len), Some(8));
     for wrong in ["", "{}", r#"{"policy":"sms"}"#, r#"{"attributes":{"path":"/../x"}}"#] {
         api.ask(&explain(server, wrong), 400);
     }
