@@ -6,6 +6,7 @@ use ratekeeper_core::Name;
 use sha2::{Digest as _, Sha256};
 
 use crate::client_ip::ClientIp;
+use crate::cors::Cors;
 use crate::fault::{Fault, code};
 use crate::file;
 use crate::file::{ConfigError, ConfigErrors, Content, Severity};
@@ -37,6 +38,8 @@ pub struct Config {
     pub log: LogConfig,
     /// How the addresses of clients are found.
     pub client_ip: ClientIp,
+    /// Which web pages may ask.
+    pub cors: Cors,
     /// The stores, at least one, in the order of the file.
     pub stores: Vec<StoreConfig>,
     /// The policies in the order of the file; there may be none.
@@ -112,12 +115,13 @@ impl Config {
     }
 
     fn new(content: Content, file: &str, text: &[u8]) -> Self {
-        let Content { listen, log, client_ip, stores, policies, policies_json, warnings } = content;
+        let Content { listen, log, client_ip, cors, stores, policies, policies_json, warnings } = content;
         let source_sha = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
             listen,
             log,
             client_ip,
+            cors,
             stores,
             policies,
             policies_json,
@@ -218,6 +222,7 @@ impl Config {
             listen: Listen { http: None, admin: None },
             log: LogConfig::default(),
             client_ip: ClientIp::default(),
+            cors: Cors::default(),
             stores,
             policies,
             policies_json: file::of_single("policy", "limit", flags.options()),

@@ -62,6 +62,7 @@ pub(crate) mod code {
     pub(crate) const BAD_NAME: &str = "bad-name";
     // Client addresses.
     pub(crate) const BAD_NETWORK: &str = "bad-network";
+    pub(crate) const BAD_ORIGIN: &str = "bad-origin";
     pub(crate) const DUPLICATE_NETWORK: &str = "duplicate-network";
     pub(crate) const TRUSTS_EVERYBODY: &str = "trusts-everybody";
     // Listeners.

@@ -33,6 +33,7 @@ mod calendar;
 mod canonical;
 mod client_ip;
 mod config;
+mod cors;
 mod explain;
 mod facts;
 mod fault;
@@ -69,6 +70,7 @@ pub use config::{
     Config, DEFAULT_STORE, FlagError, LimitFlags, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig,
     OnFull, StoreConfig,
 };
+pub use cors::{Cors, MAX_ORIGIN_BYTES, MAX_ORIGINS};
 pub use explain::{CostFrom, Explained, Explanation, Fate};
 pub use facts::{Facts, Source};
 pub use few::Few;

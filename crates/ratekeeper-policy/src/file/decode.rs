@@ -35,6 +35,7 @@ pub(super) fn decode(
     let listen = decoder.listen(&top, env);
     let log = decoder.log(&top);
     let client_ip = decoder.client_ip(&top);
+    let cors = decoder.cors(&top);
     let stores = decoder.stores(&top);
     let defaults = decoder.defaults(&top, &stores);
     // What cannot be read has been reported, and no policy is used then.
@@ -48,6 +49,7 @@ pub(super) fn decode(
         log: log?,
         policies: Policies::new(policies, client_ip.clone()),
         client_ip,
+        cors: cors?,
         stores,
         policies_json,
         warnings: ConfigErrors::none(),

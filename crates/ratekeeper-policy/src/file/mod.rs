@@ -3,6 +3,7 @@
 //! editors the table of fields is written as a JSON Schema (`schema`).
 
 mod client_ip;
+mod cors;
 mod decode;
 mod defaults;
 mod errors;
@@ -32,6 +33,7 @@ pub use tree::MAX_DEPTH;
 
 use crate::client_ip::ClientIp;
 use crate::config::StoreConfig;
+use crate::cors::Cors;
 use crate::fault::{Fault, code};
 use crate::listen::Listen;
 use crate::log::LogConfig;
@@ -46,6 +48,7 @@ pub(crate) struct Content {
     pub(crate) listen: Listen,
     pub(crate) log: LogConfig,
     pub(crate) client_ip: ClientIp,
+    pub(crate) cors: Cors,
     pub(crate) stores: Vec<StoreConfig>,
     pub(crate) policies: Policies,
     /// The policies as they are written, as a JSON list.

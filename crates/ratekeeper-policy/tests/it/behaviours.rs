@@ -151,7 +151,6 @@ fn every_field_of_a_later_version_says_so_where_it_stands() {
         assert_eq!(&file[item.span.clone()], name);
         assert!(item.hint.is_some(), "{name}");
     };
-    later("version: 1\ncors: {}\n", "cors");
     for name in ["grpc", "resp"] {
         later(&format!("version: 1\nlisten: {{ {name}: 127.0.0.1:1 }}\n"), name);
     }

@@ -230,3 +230,61 @@ fn b135_probes_and_metrics_are_not_limited() {
         assert_eq!(server.operate("GET", "/metrics").status, 200);
     }
 }
+
+/// B126r: a page of an allowed origin can ask, read a refusal and when to come back; no other page can.
+#[test]
+fn b126_browsers_can_read_a_refusal() {
+    let file = "version: 1
+cors: { allow_origins: [\"https://app.example\"] }
+policies: [{ name: p, key: [ip], limits: [{ name: l, algorithm: fixed-window, limit: 1/day, align: first-request }] }]
+";
+    let server = Server::of(file);
+    let mut connection = server.connect();
+    let mut ask = |method: &str, headers: &str, body: &str| {
+        connection.send(&request(method, "/v1/check", headers, body.as_bytes()));
+        connection.response()
+    };
+    let body = r#"{"policy":"p","key":"k"}"#;
+    let json = "content-type: application/json\r\nprefer: status=429\r\n";
+    let of = |origin: &str| format!("origin: {origin}\r\n");
+    let preflight =
+        "access-control-request-method: POST\r\naccess-control-request-headers: content-type, prefer\r\n";
+    for _ in 0..3 {
+        // They ask first, and are counted for nothing.
+        let leave = ask("OPTIONS", &(of("https://app.example") + preflight), "");
+        assert_eq!(
+            (leave.status, leave.header("access-control-allow-origin")),
+            (204, Some("https://app.example"))
+        );
+        assert_eq!(leave.header("access-control-allow-methods"), Some("GET, HEAD, POST"));
+        assert_eq!(leave.header("access-control-allow-headers"), Some("content-type, prefer"));
+        assert_eq!(leave.header("vary"), Some("Origin"));
+    }
+    let first = ask("POST", &(of("https://app.example") + json), body);
+    assert_eq!(
+        (first.status, first.header("access-control-allow-origin")),
+        (200, Some("https://app.example"))
+    );
+    let refused = ask("POST", &(of("https://app.example") + json), body);
+    assert_eq!(
+        (refused.status, refused.header("access-control-allow-origin")),
+        (429, Some("https://app.example"))
+    );
+    let exposed = refused.header("access-control-expose-headers").expect("it is there");
+    for name in ["Retry-After", "RateLimit", "RateLimit-Policy"] {
+        assert!(exposed.split(", ").any(|other| other == name), "{exposed}");
+    }
+    assert_eq!(refused.header("vary"), Some("Origin"));
+    // Other pages get no leave, and nothing that lets them read.
+    for origin in ["https://evil.example", "https://app.example.evil", "null"] {
+        let answer = ask("OPTIONS", &(of(origin) + preflight), "");
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (405, None), "{origin}");
+        let answer = ask("POST", &(of(origin) + json), body);
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (429, None), "{origin}");
+    }
+    let without = Server::of(&file.replace("cors:", "# cors:"));
+    let mut connection = without.connect();
+    connection.send(&request("OPTIONS", "/v1/check", &(of("https://app.example") + preflight), b""));
+    let answer = connection.response();
+    assert_eq!((answer.status, answer.header("vary")), (405, None));
+}

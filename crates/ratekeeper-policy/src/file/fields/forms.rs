@@ -71,6 +71,11 @@ pub(in crate::file) const SIZE: Grammar =
     grammar("size", "a whole number and `B`, `KiB`, `MiB` or `GiB`, as in `256MiB`", || {
         format!("[1-9][0-9]*({})", SIZES.map(|(unit, _)| unit).join("|"))
     });
+pub(super) const ORIGIN: Grammar = grammar(
+    "origin",
+    "the origin of a web page as browsers write it, as in `https://app.example` or `http://localhost:3000`, or `*`",
+    || String::from(r"\*|[a-z0-9+.-]+://[a-z0-9._\[\]:-]+"),
+);
 pub(super) const RATE: Grammar = grammar(
     "rate",
     "`N/UNIT` with a unit of `s`, `second`, `minute`, `hour`, `day`, `week`, `month` or `year`, or `N per` and a duration, as in \

@@ -1,9 +1,10 @@
 //! The rows of the file outside its policies.
 
-use super::forms::{ADDRESS, FILE, NAME, NETWORK, SECRET};
+use super::forms::{ADDRESS, FILE, NAME, NETWORK, ORIGIN, SECRET};
 use super::{Field, Foreign, Form, Need, Place, field, later, words};
 use crate::client_ip::MAX_TRUSTED_PROXIES;
 use crate::config::{MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, OnFull};
+use crate::cors::MAX_ORIGINS;
 use crate::file::decode::VERSION;
 use crate::file::policies::MAX_POLICIES;
 use crate::file::{client_ip, defaults, log};
@@ -12,7 +13,6 @@ use crate::listen::{MAX_DEADLINE, MAX_MAX_CONNECTIONS, MIN_DEADLINE};
 use crate::log::MAX_DENIED_PER_SECOND;
 use crate::options::OnStoreError;
 
-const LEAVE_OUT: &str = "leave it out for now";
 const ONLY_HTTP: &str = "only `http` and `admin` are served for now";
 pub(super) const ONLY_MEMORY: &str = "only `memory` stores for now";
 
@@ -64,7 +64,13 @@ pub(in crate::file) const TOP: Place = Place {
             "Whose word is taken for where a request came from: see [the address of a client](reference.md#the-address-of-a-client).",
             "{ trusted_proxies: [10.0.0.0/8] }",
         ),
-        later("cors", LEAVE_OUT),
+        field(
+            "cors",
+            Form::Mapping(&super::CORS),
+            Need::Optional("no web page may ask"),
+            "Which web pages may ask the HTTP listener from a browser, and read what they are answered.",
+            "{ allow_origins: [\"https://app.example\"] }",
+        ),
     ],
     rules: &[],
     foreign: None,
@@ -233,6 +239,25 @@ pub(in crate::file) const LOG: Place = Place {
 };
 
 const FORWARDING: [&str; 2] = words(&client_ip::HEADERS);
+
+pub(in crate::file) const CORS: Place = Place {
+    path: "cors",
+    name: "`cors`",
+    doc: "Browsers ask before a page sends a check, and keep its answer from the page, unless its origin is allowed.",
+    fields: &[field(
+        "allow_origins",
+        Form::Set(&Form::Text(&ORIGIN), 0, MAX_ORIGINS),
+        Need::Required,
+        "The pages that may; `\"*\"` is every page.",
+        "[\"https://app.example\"]",
+    )],
+    rules: &[],
+    foreign: Some(Foreign {
+        words: &["origins", "allowed_origins", "access_control_allow_origin"],
+        field: "allow_origins",
+        remedy: "write `allow_origins: [\"https://app.example\"]`",
+    }),
+};
 
 pub(in crate::file) const CLIENT_IP: Place = Place {
     path: "client_ip",

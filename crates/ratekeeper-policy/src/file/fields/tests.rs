@@ -22,6 +22,7 @@ fn around(path: &str) -> (&'static str, usize) {
         "listen.http.tls" => ("listen:\n  http:\n    address: 127.0.0.1:8080\n    tls:\n", 6),
         "log" => ("log:\n", 2),
         "client_ip" => ("client_ip:\n", 2),
+        "cors" => ("cors:\n", 2),
         "stores.NAME" => ("stores:\n  local:\n", 4),
         "stores.NAME.memory" => ("stores:\n  local:\n    memory:\n", 6),
         "defaults" => ("defaults:\n", 2),
@@ -141,7 +142,7 @@ fn choices(form: &'static Form) -> Vec<&'static Form> {
 #[test]
 fn every_place_of_the_decoder_is_reached_from_the_top() {
     let (places, grammars) = all();
-    assert_eq!(places.len(), 16);
+    assert_eq!(places.len(), 17);
     let mut paths: Vec<&str> =
         places.iter().map(|place| place.path).chain(grammars.iter().map(|g| g.name)).collect();
     paths.sort_unstable();

@@ -142,7 +142,6 @@ fn understand<'b>(head: &httparse::Request<'_, 'b>) -> Option<Head<'b>> {
         Some(_) => return None,
     }
     let (mut hosts, mut length, mut closes) = (0, None, false);
-    let (mut from_page, mut is_json, mut types) = (false, false, 0);
     for field in head.headers.iter() {
         let (name, value) = (field.name, field.value);
         let is = |known: &str| name.eq_ignore_ascii_case(known);
@@ -157,11 +156,8 @@ fn understand<'b>(head: &httparse::Request<'_, 'b>) -> Option<Head<'b>> {
                 _ => return None,
             },
             6 if is("prefer") => call.preferred |= wishes::asks_for_status(value),
-            6 if is("origin") => from_page = true,
-            12 if is("content-type") => {
-                types += 1;
-                is_json = types == 1 && wishes::is_json(value);
-            }
+            // Who asks from a page is told more, or nothing.
+            6 if is("origin") => return None,
             16 if is("content-encoding") && !wishes::is_identity(value) => return None,
             17 if is("transfer-encoding") => return None,
             6 if is("expect") => return None,
@@ -169,7 +165,7 @@ fn understand<'b>(head: &httparse::Request<'_, 'b>) -> Option<Head<'b>> {
             _ => {}
         }
     }
-    if hosts != 1 || (from_page && !is_json) {
+    if hosts != 1 {
         return None;
     }
     call.wants_status |= call.preferred;

@@ -6,6 +6,7 @@ mod answer;
 mod attributes;
 pub(crate) mod body;
 mod connection;
+mod cors;
 mod date;
 mod explain;
 mod fields;

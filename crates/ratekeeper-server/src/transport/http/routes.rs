@@ -5,7 +5,7 @@ use std::io;
 
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{CONNECTION, HOST, HeaderValue};
+use hyper::header::{CONNECTION, HOST, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
 
@@ -17,7 +17,7 @@ use crate::transport::http::connection::Site;
 use crate::transport::http::problem::Problem;
 use crate::transport::http::reply::Reply;
 use crate::transport::http::service::{Call, Service, Verb};
-use crate::transport::http::{answer, wishes};
+use crate::transport::http::{answer, cors, wishes};
 
 /// The longest body that is read: a question takes a hundred bytes, sixteen longest keys 100 KiB when every
 /// byte of them is written as an escape, a batch of a thousand checks a hundred KiB.
@@ -66,6 +66,9 @@ impl Service {
         if let Err(problem) = self.route(&head, &mut unread, &mut reply).await {
             problem.write(&mut reply);
         }
+        if head.headers.contains_key(ORIGIN) {
+            cors::mark(&self.app().live().config().cors, &head.headers, &mut reply);
+        }
         if let Some(body) = unread.filter(|_| version < Version::HTTP_2) {
             reply.closes |= !body::throw_away(&head.headers, body, MAX_BODY_BYTES).await;
         }
@@ -89,6 +92,9 @@ impl Service {
         let Parts { method, uri, version, headers, .. } = head;
         if *version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
             return Err(Problem::bad_host());
+        }
+        if cors::preflight(&self.app().live().config().cors, head, reply) {
+            return Ok(());
         }
         let path = uri.path();
         if let Some(verb) = Verb::at(path) {

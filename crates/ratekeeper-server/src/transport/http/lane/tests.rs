@@ -143,13 +143,6 @@ fn a_server_that_ends_says_so_with_its_last_answer() {
 }
 
 #[test]
-fn a_page_may_ask_in_json() {
-    let headers = "origin: http://page\r\ncontent-type: application/json; charset=utf-8\r\n";
-    let (text, _, next) = answered(&service(), &request(headers, r#"{"policy":"p","key":"k"}"#));
-    assert_eq!((statuses(&text), next), (vec!["200"], Next::Read));
-}
-
-#[test]
 fn who_never_stops_sending_is_told_of_the_end_all_the_same() {
     let service = service();
     service.app().drain();
@@ -167,8 +160,8 @@ fn who_never_stops_sending_is_told_of_the_end_all_the_same() {
 }
 
 #[test]
-fn a_page_that_says_two_types_is_left_to_hyper() {
-    let headers = "origin: http://page\r\ncontent-type: application/json\r\ncontent-type: text/plain\r\n";
+fn a_page_is_left_to_hyper_whatever_it_says() {
+    let headers = "origin: http://page\r\ncontent-type: application/json\r\n";
     let (_, used, next) = answered(&service(), &request(headers, "{}"));
     assert_eq!((used, next), (0, Next::HandOver));
 }
