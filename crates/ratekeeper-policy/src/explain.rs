@@ -65,7 +65,7 @@ pub enum Fate<'a> {
         /// Where the other is in the file.
         by: usize,
     },
-    /// It insists on what the request lacks, so the request is bad input.
+    /// It insists on what the request lacks, so the request is bad input, unless the policy only shows itself.
     Wrong(PlanError),
 }
 
@@ -132,29 +132,33 @@ impl Policies {
     /// where a policy makes the request bad input: what the others would do is said too.
     #[must_use]
     pub fn explain<'a>(&'a self, request: &'a Request<'_>, cost: Option<u64>) -> Explanation<'a> {
-        let mut groups: Vec<(&Name, usize)> = Vec::new();
-        let mut replaced: Vec<(usize, usize)> = Vec::new();
-        let mut error = None;
-        let mut policies: Vec<Explained<'a>> = Vec::with_capacity(self.len());
-        for (index, policy) in self.iter().enumerate() {
-            let fate = self.fate(index, policy, request, cost, &groups);
-            match &fate {
-                Fate::Applies { applied, .. } if applied.mode == Mode::Enforce => {
-                    groups.extend(policy.options().group.as_ref().map(|group| (group, index)));
-                    replaced.extend(self.replaced_by(index).iter().map(|other| (*other, index)));
-                }
-                Fate::Wrong(wrong) if error.is_none() => error = Some(wrong.clone()),
-                _ => {}
-            }
-            policies.push(Explained { policy: index, fate });
-        }
+        let fates = self.iter().enumerate().map(|(index, policy)| self.fate(index, policy, request, cost));
+        let mut fates: Vec<Fate<'a>> = fates.collect();
+        let is_enforced = |index: usize| self.get(index).is_some_and(|p| p.options().mode == Mode::Enforce);
+        let is_present = |fate: &Fate<'_>| matches!(fate, Fate::Applies { .. } | Fate::Wrong(_));
+        let present = (0..fates.len()).filter(|index| is_enforced(*index) && is_present(&fates[*index]));
+        let replaced: Vec<(usize, usize)> =
+            present.flat_map(|by| self.replaced_by(by).iter().map(move |other| (*other, by))).collect();
         for (index, by) in replaced {
-            if let Some(explained) = policies.get_mut(index)
-                && matches!(explained.fate, Fate::Applies { .. })
-            {
-                explained.fate = Fate::Replaced { by };
+            if let Some(fate) = fates.get_mut(index).filter(|fate| is_present(fate)) {
+                *fate = Fate::Replaced { by };
             }
         }
+        let mut firsts: Vec<(&Name, usize)> = Vec::new();
+        for (index, (policy, fate)) in self.iter().zip(&mut fates).enumerate() {
+            let Some(group) = policy.options().group.as_ref().filter(|_| is_present(fate)) else { continue };
+            match firsts.iter().find(|(other, _)| *other == group) {
+                Some((_, by)) => *fate = Fate::Grouped { group, by: *by },
+                None if is_enforced(index) => firsts.push((group, index)),
+                None => {}
+            }
+        }
+        let error = fates.iter().enumerate().find_map(|(index, fate)| match fate {
+            Fate::Wrong(wrong) if is_enforced(index) => Some(wrong.clone()),
+            _ => None,
+        });
+        let policies = fates.into_iter().enumerate();
+        let policies = policies.map(|(policy, fate)| Explained { policy, fate }).collect();
         let facts = request.seen.facts();
         let walk = Some(self.client_ip().walk(facts.source, facts.headers));
         let mut explanation = Explanation { walk, policies, error };
@@ -170,7 +174,6 @@ impl Policies {
         policy: &'a Policy,
         request: &'a Request<'_>,
         cost: Option<u64>,
-        groups: &[(&Name, usize)],
     ) -> Fate<'a> {
         let options = policy.options();
         if options.mode == Mode::Off {
@@ -178,11 +181,6 @@ impl Policies {
         }
         if let Some(Err(misfit)) = policy.matches().map(|fits| fits.fits(&request.seen)) {
             return Fate::NoMatch(misfit);
-        }
-        if let Some(group) = &options.group
-            && let Some((_, by)) = groups.iter().find(|(other, _)| *other == group)
-        {
-            return Fate::Grouped { group, by: *by };
         }
         let missing = |spec: &KeySpec| spec.missing(request, policy.matches());
         match self.apply(index, policy, (request, cost), &()) {

@@ -20,6 +20,9 @@ pub(crate) struct FoundKey<'a> {
     parts: Parts<'a>,
 }
 
+/// The place of keys that nobody chose a value of, so that no override is about them.
+const NO_ALTERNATIVE: usize = usize::MAX;
+
 /// Most keys have one value, and hardly any more than two.
 #[derive(Clone, Debug)]
 enum Parts<'a> {
@@ -52,12 +55,12 @@ impl<'a> Parts<'a> {
 impl<'a> FoundKey<'a> {
     /// The key of everybody together.
     pub(crate) fn global() -> Self {
-        Self::of(0, "global", Part::Bytes(b""), None)
+        Self::of(NO_ALTERNATIVE, "global", Part::Bytes(b""), None)
     }
 
     /// The key of those who have none. No alternative is written so.
     pub(crate) fn missing() -> Self {
-        Self::of(usize::MAX, "missing", Part::Bytes(b""), None)
+        Self::of(NO_ALTERNATIVE, "missing", Part::Bytes(b""), None)
     }
 
     /// A key where nobody said what kind of value it is: the text as it stands.
@@ -96,6 +99,11 @@ impl<'a> FoundKey<'a> {
             [a, b, c] => (*a, *b, *c).into(),
             parts => parts.into(),
         }
+    }
+
+    /// Whether it stands for a value, so that overrides can be about it: not for everybody, or all without a key.
+    pub(crate) const fn has_value(&self) -> bool {
+        self.alternative != NO_ALTERNATIVE
     }
 
     /// Whether the values are longer than a key may be.

@@ -90,11 +90,4 @@ impl Jitter {
         let thousandths = format!("{whole}{part:0<3}").parse().ok()?;
         Self::of_thousandths(thousandths)
     }
-
-    /// The longest that a wait of so many microseconds may become; the shortest is itself.
-    #[must_use]
-    pub fn longest_us(self, wait_us: u64) -> u64 {
-        let most = u128::from(wait_us) * u128::from(self.thousandths) / 1_000;
-        wait_us.saturating_add(u64::try_from(most).unwrap_or(u64::MAX))
-    }
 }

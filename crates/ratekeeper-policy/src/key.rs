@@ -87,11 +87,14 @@ impl KeySpec {
     /// The alternative that a caller's text is of, by its place, and the value: of the first one, or of the one
     /// named before the first `=`.
     pub(crate) fn named<'a>(&'a self, text: &'a str) -> Option<(usize, &'a Alternative, &'a str)> {
-        let named = text.split_once('=').and_then(|(name, value)| {
-            let place = self.alternatives.iter().position(|alternative| alternative.is_called(name))?;
-            Some((place, self.alternatives.get(place)?, value))
-        });
-        named.or_else(|| Some((0, self.alternatives.first()?, text)))
+        self.called(text).or_else(|| Some((0, self.alternatives.first()?, text)))
+    }
+
+    /// The alternative that a text names before its first `=`, by its place, and the value.
+    pub(crate) fn called<'a>(&'a self, text: &'a str) -> Option<(usize, &'a Alternative, &'a str)> {
+        let (name, value) = text.split_once('=')?;
+        let place = self.alternatives.iter().position(|alternative| alternative.is_called(name))?;
+        Some((place, self.alternatives.get(place)?, value))
     }
 
     /// What of an address a key holds.

@@ -93,7 +93,9 @@ pub use matcher::{MAX_MATCH_HEADERS, MAX_METHOD_BYTES, MAX_METHODS, Match, Misfi
 pub use named::Which;
 pub use options::{Action, CostSpec, MissingKey, Mode, OnExcess, OnStoreError, Options};
 pub use overrides::{Act, Exception, ExceptionError, Numbers, Override, Overrides};
-pub use path::{AboveRoot, MAX_PATTERN_BYTES, MAX_PATTERN_SEGMENTS, NormalPath, PathPattern};
+pub use path::{
+    BadTarget, MAX_PATTERN_BYTES, MAX_PATTERN_SEGMENTS, MAX_TARGET_BYTES, NormalPath, PathPattern,
+};
 pub use plan::{Applied, Does, Exceptions, Plan, PlanError, Policies};
 pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};
 pub use request::Request;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::facts::Facts;
 use crate::glob::Glob;
 use crate::hints::shown;
-use crate::path::{AboveRoot, NormalPath, PathPattern};
+use crate::path::{BadTarget, NormalPath, PathPattern};
 
 /// Most methods of one `match`: there are nine, and a few more of WebDAV.
 pub const MAX_METHODS: usize = 32;
@@ -38,8 +38,8 @@ impl<'a> Seen<'a> {
     /// Looks at a request. The host of a target that names one counts for more than the field.
     ///
     /// # Errors
-    /// If the path leads above its root: such a request is answered with 400, whatever its policies.
-    pub fn new(facts: &Facts<'a>) -> Result<Self, AboveRoot> {
+    /// If its target is a [`BadTarget`]: such a request is answered with 400, whatever its policies.
+    pub fn new(facts: &Facts<'a>) -> Result<Self, BadTarget> {
         let path = facts.target.map_or(Ok(None), NormalPath::new)?;
         let host = path.as_ref().and_then(NormalPath::authority).or(facts.host).map(normal_host);
         Ok(Self { facts: *facts, path, host })
@@ -139,7 +139,7 @@ impl Match {
             }
         }
         for (name, wanted) in &self.headers {
-            if !seen.header(name).any(|value| wanted.matches(value)) {
+            if !seen.header(name).any(|value| wanted.matches(value.trim_ascii())) {
                 let is_absent = seen.header(name).next().is_none();
                 return Err(Misfit::Header { name, wanted, is_absent });
             }

@@ -1,7 +1,5 @@
 //! A policy whose caller names it, and says who is limited.
 
-use ratekeeper_core::MAX_KEY_BYTES;
-
 use crate::found::{FoundKey, NotGiven};
 use crate::key::KeySpec;
 use crate::plan::Applied;
@@ -28,7 +26,7 @@ impl Policy {
     /// are different keys. Overrides are those of the call's key.
     ///
     /// # Errors
-    /// If a key that is needed is absent, empty or longer than [`MAX_KEY_BYTES`] (bytes as given), or `keys` names
+    /// If a key that is needed is absent, empty or longer than [`MAX_KEY_BYTES`](ratekeeper_core::MAX_KEY_BYTES) (without the name of its alternative), or `keys` names
     /// a limit that the policy has not. Nobody is unlimited for want of a key.
     pub fn named<'a>(&'a self, call: &Call<'a>, which: Which) -> Result<Applied<'a>, CallError> {
         self.check_names(call)?;
@@ -74,17 +72,16 @@ impl Policy {
             return Ok(FoundKey::global());
         }
         let Some(value) = value else { return Err(CallError::Absent(field)) };
-        if value.len() > MAX_KEY_BYTES {
-            return Err(CallError::TooLong(field));
-        }
         let found = match spec {
             Some(spec) => spec.given(value),
             None if value.is_empty() => Err(NotGiven::Empty),
             None => Ok(FoundKey::unnamed(value)),
         };
-        found.map_err(|wrong| match wrong {
-            NotGiven::Empty => CallError::Empty(field),
-            NotGiven::Parts(parts) => CallError::Parts(field, parts),
-        })
+        match found {
+            Ok(key) if key.is_too_long() => Err(CallError::TooLong(field)),
+            Ok(key) => Ok(key),
+            Err(NotGiven::Empty) => Err(CallError::Empty(field)),
+            Err(NotGiven::Parts(parts)) => Err(CallError::Parts(field, parts)),
+        }
     }
 }

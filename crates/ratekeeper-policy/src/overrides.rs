@@ -3,11 +3,13 @@
 use core::net::IpAddr;
 use std::collections::HashMap;
 
-use ratekeeper_core::{Align, Limit, LimitError, Name, NamedLimit, Part, Rate, parse_duration};
+use ratekeeper_core::{Align, Limit, Name, NamedLimit, Part, Rate, parse_duration};
 
 use crate::client_ip::Network;
+use crate::fault::{Fault, code};
 use crate::found::FoundKey;
 use crate::glob::Glob;
+use crate::limit::limit_fault;
 use crate::options::Action;
 use crate::policy::{Policy, PolicyLimit};
 
@@ -32,8 +34,8 @@ pub enum Act {
 /// Which keys are meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct OverrideKey {
-    /// Values of this alternative; of any whose parts the patterns can be of, if it is not said.
-    pub(crate) alternative: Option<usize>,
+    /// Values of this alternative.
+    pub(crate) alternative: usize,
     /// One for each part of the alternative.
     pub(crate) parts: Vec<KeyPattern>,
 }
@@ -48,6 +50,15 @@ pub(crate) enum KeyPattern {
 impl Override {
     pub(crate) const fn new(key: OverrideKey, text: Box<str>, act: Act, line: usize) -> Self {
         Self { key, text, act, line }
+    }
+
+    /// Whether every request has to be held against it: it begins with `*`, or is of several parts.
+    pub(crate) fn is_unindexed(&self) -> bool {
+        match self.key.parts.as_slice() {
+            [KeyPattern::Text(glob)] => !glob.is_exact() && glob.literal_prefix().is_empty(),
+            [KeyPattern::Address(_)] => false,
+            _ => true,
+        }
     }
 
     /// What is done with the requests of these keys.
@@ -72,7 +83,7 @@ impl Override {
 impl OverrideKey {
     /// Whether a key that was found is meant.
     fn fits(&self, key: &FoundKey<'_>) -> bool {
-        self.alternative.is_none_or(|alternative| alternative == key.alternative)
+        self.alternative == key.alternative
             && self.parts.len() == key.values().len()
             && self.parts.iter().zip(key.values()).all(|(pattern, value)| pattern.fits(value, key.address))
     }
@@ -169,7 +180,7 @@ impl Overrides {
 
     /// The first override that a key is meant by, and its place in [`Overrides::as_slice`].
     pub(crate) fn find(&self, key: &FoundKey<'_>) -> Option<(usize, &Override)> {
-        if self.list.is_empty() {
+        if self.list.is_empty() || !key.has_value() {
             return None;
         }
         let mut first: Option<usize> = None;
@@ -239,24 +250,33 @@ impl Numbers<'_> {
         &self,
         policy: &Name,
         base: &PolicyLimit,
-    ) -> Result<PolicyLimit, (&'static str, LimitError)> {
+    ) -> Result<PolicyLimit, (&'static str, Fault)> {
         let mut spec = base.named.limit().spec();
         if let Some(text) = self.limit {
-            let rate = Rate::parse(text).map_err(|wrong| ("limit", wrong))?;
+            let rate = Rate::parse(text).map_err(|wrong| ("limit", limit_fault(wrong)))?;
             if let Align::Calendar(period) = spec.align
                 && rate.period != Some(period)
             {
-                return Err(("limit", LimitError::CalendarWindow));
+                let message = "the windows of a calendar keep their length: only how many can change";
+                let fault = Fault::new(code::CALENDAR_WINDOW, message);
+                return Err(("limit", fault.hint("write the same unit as the limit has")));
             }
             spec.amount = rate.amount;
             spec.window_us = rate.window_us;
         }
+        for (field, is_said) in [("queue", self.queue.is_some()), ("max_wait", self.max_wait.is_some())] {
+            // A limit that refuses would begin to delay, and what is checked of queues is checked of the limits.
+            if is_said && spec.queue.is_none() {
+                let fault = Fault::new(code::OPTION_NEEDS, format!("`{field}` is of limits that have a `queue`"));
+                return Err((field, fault.hint("leave it out, or give the limit a `queue`")));
+            }
+        }
         spec.burst = self.burst.or(spec.burst);
         spec.queue = self.queue.or(spec.queue);
         if let Some(text) = self.max_wait {
-            spec.max_wait_us = Some(parse_duration(text).map_err(|wrong| ("max_wait", wrong))?);
+            spec.max_wait_us = Some(parse_duration(text).map_err(|wrong| ("max_wait", limit_fault(wrong)))?);
         }
-        let limit: Limit = spec.build().map_err(|wrong| (wrong.field(), wrong))?;
+        let limit: Limit = spec.build().map_err(|wrong| (wrong.field(), limit_fault(wrong)))?;
         let mut named = NamedLimit::new(policy, base.named.name().clone(), limit);
         if base.named.is_draining() {
             named = named.draining();
@@ -315,8 +335,7 @@ impl Policy {
             };
             match numbers.of(self.name(), limit) {
                 Ok(other) => *limit = other,
-                Err((field, error)) => {
-                    let fault = crate::limit::limit_fault(error);
+                Err((field, fault)) => {
                     wrong.push(ExceptionError::Numbers {
                         limit: (*name).to_owned(),
                         field,

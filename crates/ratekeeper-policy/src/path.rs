@@ -20,26 +20,45 @@ pub struct NormalPath<'a> {
     authority: Option<&'a str>,
 }
 
-/// A path that leads out of what it is a path of: `/a/../..`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AboveRoot;
+/// Longest target of a request: twice what servers commonly take.
+pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 
-impl fmt::Display for AboveRoot {
+/// A target of which nobody can say what it is for. It is bad input: taken for a path that no policy is about, it would
+/// be unlimited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BadTarget {
+    /// It leads out of what it is a path of: `/a/../..`.
+    AboveRoot,
+    /// It is longer than [`MAX_TARGET_BYTES`].
+    TooLong,
+    /// It has none of the forms of RFC 9112, 3.2: `api/x`, and the empty text.
+    NoTarget,
+}
+
+impl fmt::Display for BadTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the path leads above its root")
+        match self {
+            Self::AboveRoot => f.write_str("the path leads above its root"),
+            Self::TooLong => write!(f, "the path is longer than {MAX_TARGET_BYTES} bytes"),
+            Self::NoTarget => f.write_str("a path begins with `/`"),
+        }
     }
 }
 
-impl core::error::Error for AboveRoot {}
+impl core::error::Error for BadTarget {}
 
 impl<'a> NormalPath<'a> {
     /// The path of a request target: `/path?query`, or with `http://host` or `https://host` before it. None for a
-    /// target without a path: `*`, `host:port`, and whatever else does not begin with `/`. A fragment, which no
-    /// client should send, is dropped: applications would drop it too.
+    /// target without a path: `*` and `host:port`. A fragment, which no client should send, is dropped:
+    /// applications would drop it too.
     ///
     /// # Errors
-    /// If a `..` has no segment before it.
-    pub fn new(target: &'a str) -> Result<Option<Self>, AboveRoot> {
+    /// If a `..` has no segment before it, and if it is no target at all or a very long one.
+    pub fn new(target: &'a str) -> Result<Option<Self>, BadTarget> {
+        if target.len() > MAX_TARGET_BYTES {
+            return Err(BadTarget::TooLong);
+        }
         let (authority, target) = split_authority(target);
         let target = target.split_once('#').map_or(target, |(before, _)| before);
         let (path, query) = match target.split_once('?') {
@@ -49,7 +68,9 @@ impl<'a> NormalPath<'a> {
         let path = match path {
             "" if authority.is_some() => Cow::Borrowed("/"),
             path if path.starts_with('/') => normal(path)?,
-            _ => return Ok(None),
+            "*" => return Ok(None),
+            other if is_authority(other) => return Ok(None),
+            _ => return Err(BadTarget::NoTarget),
         };
         Ok(Some(Self { path, query, authority }))
     }
@@ -104,7 +125,14 @@ fn split_authority(target: &str) -> (Option<&str>, &str) {
     (Some(authority.rsplit_once('@').map_or(authority, |(_, host)| host)), rest)
 }
 
-fn normal(path: &str) -> Result<Cow<'_, str>, AboveRoot> {
+/// Whether this is `host:port`, the target of `CONNECT`.
+fn is_authority(target: &str) -> bool {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = |host: &str| !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
+    target.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && is_port(port))
+}
+
+fn normal(path: &str) -> Result<Cow<'_, str>, BadTarget> {
     let trimmed = path.trim_end_matches('/');
     if trimmed.is_empty() {
         return Ok(Cow::Borrowed("/"));
@@ -117,7 +145,7 @@ fn normal(path: &str) -> Result<Cow<'_, str>, AboveRoot> {
         match &*normal_segment(segment) {
             "." => {}
             ".." => {
-                let parent = out.rfind('/').ok_or(AboveRoot)?;
+                let parent = out.rfind('/').ok_or(BadTarget::AboveRoot)?;
                 out.truncate(parent);
             }
             segment => {

@@ -291,30 +291,62 @@ impl Policies {
         exceptions: &'a impl Exceptions,
     ) -> Result<Plan<'a>, PlanError> {
         let mut plan = Plan::default();
-        let mut groups: SmallVec<[&Name; 4]> = SmallVec::new();
+        // What insists on something that is not there is an error only if nothing takes its place.
+        let mut wrong: Vec<(usize, PlanError)> = Vec::new();
         let mut replaced: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut has_groups = false;
         for index in self.index.candidates(&request.seen) {
             let Some(policy) = self.list.get(index) else { continue };
             let options = policy.options();
-            let group = options.group.as_ref();
             if options.mode == Mode::Off
-                || group.is_some_and(|group| groups.contains(&group))
                 || policy.matches().is_some_and(|fits| fits.fits(&request.seen).is_err())
             {
                 continue;
             }
-            let Some(applied) = self.apply(index, policy, (request, cost), exceptions)? else { continue };
-            if options.mode == Mode::Enforce {
-                groups.extend(group);
+            let is_enforced = options.mode == Mode::Enforce;
+            match self.apply(index, policy, (request, cost), exceptions) {
+                Ok(Some(applied)) => plan.applied.push(applied),
+                Err(error) if is_enforced => wrong.push((index, error)),
+                // What only shows itself never makes a request bad input.
+                Ok(None) | Err(_) => continue,
+            }
+            if is_enforced {
                 replaced.extend_from_slice(self.replaced_by(index));
             }
-            plan.applied.push(applied);
+            has_groups |= options.group.is_some();
         }
         if !replaced.is_empty() {
             plan.applied.retain(|applied| !replaced.contains(&applied.policy));
+            wrong.retain(|(index, _)| !replaced.contains(index));
+        }
+        if has_groups {
+            self.keep_firsts(&mut plan, &mut wrong);
+        }
+        if let Some((_, error)) = wrong.into_iter().next() {
+            return Err(error);
         }
         self.check_bound(plan.applied.iter())?;
         Ok(plan)
+    }
+
+    /// Keeps of each group the first that is enforced, and what shows itself before it.
+    fn keep_firsts(&self, plan: &mut Plan<'_>, wrong: &mut Vec<(usize, PlanError)>) {
+        let mut firsts: SmallVec<[(&Name, usize); 4]> = SmallVec::new();
+        let group = |index: usize| self.list.get(index).and_then(|policy| policy.options().group.as_ref());
+        let enforced = plan.applied.iter().filter(|applied| applied.mode == Mode::Enforce);
+        for index in enforced.map(|applied| applied.policy).chain(wrong.iter().map(|(index, _)| *index)) {
+            let Some(group) = group(index) else { continue };
+            match firsts.iter_mut().find(|(other, _)| *other == group) {
+                Some((_, first)) => *first = index.min(*first),
+                None => firsts.push((group, index)),
+            }
+        }
+        let stays = |index: usize| {
+            let first = group(index).and_then(|group| firsts.iter().find(|(other, _)| *other == group));
+            first.is_none_or(|(_, first)| index <= *first)
+        };
+        plan.applied.retain(|applied| stays(applied.policy));
+        wrong.retain(|(index, _)| stays(*index));
     }
 
     /// Whether the limits that are enforced are few enough for one decision.
@@ -335,7 +367,8 @@ impl Policies {
         self.replaced.get(index).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// What a policy whose match fits does with a request; None if it finds no key.
+    /// What a policy whose match fits does with a request; None if none of its limits finds its key, or, where it has
+    /// an action, it finds no key and skips those without.
     pub(crate) fn apply<'a>(
         &'a self,
         index: usize,
@@ -348,9 +381,16 @@ impl Policies {
             Some(spec) => finder.key(spec)?,
             None => None,
         };
+        if key.is_none() && policy.key().is_some() && policy.options().action.is_some() {
+            return Ok(None);
+        }
         let mut applied = Applied::of(index, policy, 1);
         applied.key = key;
         applied.decide(policy, exceptions);
+        // No limit is asked then, so nothing that only limits need is looked for.
+        if matches!(applied.does, Does::Action(_)) {
+            return Ok(Some(applied));
+        }
         for (place, limit) in policy.limits().iter().enumerate() {
             let takes_part = match &limit.key {
                 None => applied.key.is_some(),
@@ -364,15 +404,13 @@ impl Policies {
             };
             applied.taking_part |= u16::from(takes_part) << place;
         }
-        if matches!(applied.does, Does::Limits(_)) {
-            if applied.taking_part == 0 {
-                return Ok(None);
-            }
-            applied.cost = match cost {
-                Some(cost) => cost,
-                None => finder.cost()?,
-            };
+        if applied.taking_part == 0 {
+            return Ok(None);
         }
+        applied.cost = match cost {
+            Some(cost) => cost,
+            None => finder.cost()?,
+        };
         Ok(Some(applied))
     }
 

@@ -10,7 +10,7 @@ use crate::client_ip::ClientIp;
 use crate::facts::Facts;
 use crate::key::KeyPart;
 use crate::matcher::{Match, Seen};
-use crate::path::{AboveRoot, NormalPath};
+use crate::path::{BadTarget, NormalPath};
 
 /// A request as policies look at it.
 #[derive(Debug)]
@@ -26,15 +26,12 @@ pub struct Request<'a> {
 /// A name of the query and its value, decoded.
 type Parameter<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// Most parameters of a query that are looked at; those behind them are as if they were not there.
-const MAX_PARAMETERS: usize = 256;
-
 impl<'a> Request<'a> {
     /// What is known of a request, its client found as `client_ip` says.
     ///
     /// # Errors
-    /// If its path leads above the root.
-    pub fn new(facts: &Facts<'a>, client_ip: &ClientIp) -> Result<Self, AboveRoot> {
+    /// If its target is a [`BadTarget`].
+    pub fn new(facts: &Facts<'a>, client_ip: &ClientIp) -> Result<Self, BadTarget> {
         let client = client_ip.find(facts.source, facts.headers);
         Ok(Self {
             seen: Seen::new(facts)?,
@@ -88,7 +85,8 @@ impl<'a> Request<'a> {
     fn parameter(&self, name: &[u8]) -> Option<&[u8]> {
         let parameters = self.query.get_or_init(|| {
             let query = self.seen.path().and_then(NormalPath::query).unwrap_or_default();
-            let pairs = query.split('&').take(MAX_PARAMETERS);
+            // How many there are is bound by the length of a target.
+            let pairs = query.split('&').filter(|pair| !pair.is_empty());
             let pair = |pair: &'a str| {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
                 (form_decoded(name), form_decoded(value))

@@ -145,7 +145,7 @@ fn normal_segment(segment: &str) -> String {
     units.iter().map(text).collect()
 }
 
-/// None if it leads above its root; None within if it is no path.
+/// None if it leads above its root or is no target; None within if it is one without a path.
 fn normal(target: &str) -> Option<Option<String>> {
     let target = target.split('#').next().unwrap_or_default();
     let target = target.split('?').next().unwrap_or_default();
@@ -157,7 +157,13 @@ fn normal(target: &str) -> Option<Option<String>> {
         None => target,
     };
     if !path.starts_with('/') {
-        return Some(None);
+        let authority = path.rsplit_once(':').filter(|(host, port)| {
+            !host.is_empty()
+                && host.chars().all(|c| c > ' ' && c < '\x7f' && c != '/')
+                && !port.is_empty()
+                && port.chars().all(|c| c.is_ascii_digit())
+        });
+        return (path == "*" || authority.is_some()).then_some(None);
     }
     let mut stack: Vec<String> = Vec::new();
     for segment in path.split('/').map(normal_segment) {

@@ -31,12 +31,15 @@ impl Decoder<'_, '_> {
             policy.get("on_excess").map(|entry| self.one_of(&entry.value, "on_excess", &OnExcess::WORDS));
         let on_store_error = self.on_store_error(policy);
         let headers = self.header_options(policy, &defaults.headers);
+        let action = all_or_none(action)?;
+        // What blocks or lets pass whatever fits does so for those without a key too, unless the file says otherwise.
+        let without_key = if action.is_some() { MissingKey::Shared } else { MissingKey::default() };
         Some(Options {
             mode: all_or_none(mode)?.unwrap_or_default(),
-            action: all_or_none(action)?,
+            action,
             group: all_or_none(group)?,
             replaces: all_or_none(replaces)?.unwrap_or_default(),
-            missing_key: all_or_none(missing_key)?.unwrap_or_default(),
+            missing_key: all_or_none(missing_key)?.unwrap_or(without_key),
             cost: all_or_none(cost)?.unwrap_or_default(),
             on_excess: all_or_none(on_excess)?.unwrap_or_default(),
             on_store_error: on_store_error?.unwrap_or(defaults.on_store_error),

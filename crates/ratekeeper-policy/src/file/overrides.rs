@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ratekeeper_core::{LimitError, Name};
+use ratekeeper_core::Name;
 
 use super::decode::{Decoder, Fields};
 use super::fields;
@@ -13,13 +13,16 @@ use crate::fault::{Fault, code};
 use crate::glob::Glob;
 use crate::hints::{did_you_mean, one_of, shown};
 use crate::key::{Alternative, KeyPart, KeySpec};
-use crate::limit::limit_fault;
 use crate::options::Action;
 use crate::overrides::{Act, KeyPattern, Numbers, Override, OverrideKey, Overrides};
 use crate::policy::PolicyLimit;
 
 /// Most overrides of a policy: as many as may be made for a while beside the file.
 pub const MAX_OVERRIDES: usize = 10_000;
+
+/// Most overrides of a policy that every request is held against: patterns that begin with `*`, and those of several
+/// parts. The others are found by what they begin with.
+const MAX_UNINDEXED: usize = 100;
 
 const EXAMPLE: &str = "for example `- { key: \"partner-*\", limits: { minute: 3000/minute } }`";
 
@@ -28,6 +31,10 @@ pub(super) struct Of<'p> {
     pub(super) name: &'p Name,
     pub(super) key: Option<&'p KeySpec>,
     pub(super) limits: &'p [PolicyLimit],
+    /// Whether it has others, which cannot be used and have been reported.
+    pub(super) has_bad_limits: bool,
+    /// What of an IPv6 address its counters tell apart.
+    pub(super) ipv6_prefix: u8,
 }
 
 impl Decoder<'_, '_> {
@@ -50,6 +57,13 @@ impl Decoder<'_, '_> {
         let mut seen = HashMap::new();
         let list: Vec<Option<Override>> =
             items.iter().map(|item| self.one_override(item, of, spec, &mut seen)).collect();
+        let slow = items.iter().zip(&list).filter(|(_, one)| one.as_ref().is_some_and(Override::is_unindexed));
+        if let Some((extra, _)) = slow.skip(MAX_UNINDEXED).next() {
+            let message = "a policy has at most 100 overrides that begin with `*` or have several parts";
+            let fault = Fault::new(code::TOO_MANY_OVERRIDES, message);
+            self.report(extra, fault.hint("begin patterns with what is known: those are found at once"));
+            return None;
+        }
         Some(Overrides::new(list.into_iter().collect::<Option<_>>()?))
     }
 
@@ -71,14 +85,28 @@ impl Decoder<'_, '_> {
         let key = fields.get("key").and_then(|entry| self.override_key(&entry.value, spec));
         let act = self.act(&fields, of);
         let (key, text) = key?;
-        let line = self.errors.line(node.span.start);
-        let first = *seen.entry(text.clone()).or_insert(line);
-        if first != line {
-            let fault = Fault::new(code::DUPLICATE_NAME, format!("two overrides are for `{}`", shown(&text)));
-            let place = fields.get("key").map_or(node, |entry| &entry.value);
-            self.report(place, fault.hint(format!("the first, on line {first}, is the one that counts")));
+        let place = fields.get("key").map_or(node, |entry| &entry.value);
+        let first = *seen.entry(text.clone()).or_insert(node.span.start);
+        if first != node.span.start {
+            let line = self.errors.line(first);
+            let fault = Fault::new(code::DUPLICATE_NAME, "this key has an override already");
+            self.report(place, fault.hint(format!("the first, on line {line}, is the one that counts")));
             return None;
         }
+        if let [KeyPattern::Address(network)] = key.parts.as_slice()
+            && matches!(act, Some(Act::Limits(_)))
+            && network.address().is_ipv6()
+            && network.prefix_len() > of.ipv6_prefix
+        {
+            // Both would count in one counter, each by its own numbers.
+            let prefix = of.ipv6_prefix;
+            let message = format!("all addresses of a /{prefix} are one key, and this is a part of one");
+            let fault = Fault::new(code::BAD_KEY, message);
+            let hint = format!("write its /{prefix}, or raise `client_ip.ipv6_prefix`; an `action` can be for less");
+            self.report(place, fault.hint(hint));
+            return None;
+        }
+        let line = self.errors.line(node.span.start);
         Some(Override::new(key, text.into(), act?, line))
     }
 
@@ -88,40 +116,11 @@ impl Decoder<'_, '_> {
             return self.compound_key(node, items, spec);
         }
         let text = self.text(node, "`key`", "`key: \"partner-*\"`")?;
-        let (alternative, pattern) = match spec.named(text) {
-            Some((index, alternative, value)) if value.len() < text.len() => {
-                (Some((index, alternative)), value)
-            }
-            _ => (None, text),
-        };
-        let read = match alternative {
-            Some((_, alternative)) => match alternative.parts() {
-                [part] => pattern_of(part, pattern),
-                parts => Err(wrong_parts(parts.len())),
-            },
-            None => {
-                let single = |alternative: &Alternative| match alternative.parts() {
-                    [part] => Some(part.clone()),
-                    _ => None,
-                };
-                let parts: Vec<KeyPart> = spec.alternatives().iter().filter_map(single).collect();
-                match (parts.contains(&KeyPart::Ip), looks_like_a_network(pattern)) {
-                    (true, true) => pattern_of(&KeyPart::Ip, pattern),
-                    _ => match parts.iter().find(|part| !matches!(part, KeyPart::Ip | KeyPart::Global)) {
-                        Some(part) => pattern_of(part, pattern),
-                        None => match parts.contains(&KeyPart::Ip) {
-                            true => pattern_of(&KeyPart::Ip, pattern),
-                            false => Err(wrong_parts(2)),
-                        },
-                    },
-                }
-            }
-        };
+        let read = alternative_of(spec, text).and_then(|(place, part, value)| {
+            Ok(OverrideKey { alternative: place, parts: vec![pattern_of(part, value)?] })
+        });
         match read {
-            Ok(pattern) => {
-                let alternative = alternative.map(|(index, _)| index);
-                Some((OverrideKey { alternative, parts: vec![pattern] }, text.to_owned()))
-            }
+            Ok(key) => Some((key, text.to_owned())),
             Err(fault) => {
                 self.report(node, fault);
                 None
@@ -150,7 +149,7 @@ impl Decoder<'_, '_> {
         }
         let whole = patterns.len() == items.len();
         whole.then(|| {
-            (OverrideKey { alternative: Some(index), parts: patterns }, format!("[{}]", texts.join(", ")))
+            (OverrideKey { alternative: index, parts: patterns }, format!("[{}]", texts.join(", ")))
         })
     }
 
@@ -200,6 +199,11 @@ impl Decoder<'_, '_> {
     fn other_limit(&mut self, entry: &Entry, of: &Of<'_>) -> Option<(usize, PolicyLimit)> {
         let found = of.limits.iter().enumerate().find(|(_, limit)| limit.name() == entry.key);
         let Some((place, base)) = found else {
+            if of.has_bad_limits {
+                // It may be one of those; its numbers are looked at all the same.
+                self.numbers_of(&entry.value);
+                return None;
+            }
             let message = format!("policy `{}` has no limit `{}`", of.name, shown(&entry.key));
             let names: Vec<&str> = of.limits.iter().map(PolicyLimit::name).collect();
             let fault = Fault::new(code::UNKNOWN_LIMIT, message);
@@ -227,17 +231,9 @@ impl Decoder<'_, '_> {
         let (numbers, places) = self.numbers_of(&entry.value)?;
         match numbers.of(of.name, base) {
             Ok(limit) => Some((place, limit)),
-            Err((field, wrong)) => {
+            Err((field, fault)) => {
                 let place =
                     places.iter().find(|(name, _)| *name == field).map_or(&entry.value, |(_, node)| *node);
-                let fault = match wrong {
-                    LimitError::CalendarWindow => Fault::new(
-                        code::CALENDAR_WINDOW,
-                        "the windows of a calendar keep their length: only how many can change",
-                    )
-                    .hint("write the same unit as the limit has"),
-                    wrong => limit_fault(wrong),
-                };
                 self.report(place, fault);
                 None
             }
@@ -285,10 +281,66 @@ fn pattern_of(part: &KeyPart, text: &str) -> Result<KeyPattern, Fault> {
     }
 }
 
-/// Whether a text means an address or a network, even if it gets it wrong.
-fn looks_like_a_network(text: &str) -> bool {
-    let address = text.split_once('/').map_or(text, |(address, _)| address);
-    parse_address(address).is_some()
+/// The alternative that an override's text is of, by its place, its only part, and the pattern: the one named before the
+/// first `=`; else that of addresses for what looks like one; else the first of text.
+fn alternative_of<'a>(spec: &'a KeySpec, text: &'a str) -> Result<(usize, &'a KeyPart, &'a str), Fault> {
+    if let Some((place, alternative, value)) = spec.called(text) {
+        return match alternative.parts() {
+            [part] => Ok((place, part, value)),
+            parts => Err(wrong_parts(parts.len())),
+        };
+    }
+    if let Some((name, _)) = text.split_once('=')
+        && KeyPart::parse(name).is_ok()
+    {
+        let fault = Fault::new(code::BAD_KEY, format!("the key {spec} has no alternative `{}`", shown(name)));
+        let names = spec.alternatives().iter().map(Alternative::as_str);
+        return Err(fault.hint(did_you_mean(name, names)));
+    }
+    let single = |(place, alternative): (usize, &'a Alternative)| match alternative.parts() {
+        [KeyPart::Global] => None,
+        [part] => Some((place, part)),
+        _ => None,
+    };
+    let singles = || spec.alternatives().iter().enumerate().filter_map(single);
+    let of_addresses = singles().find(|(_, part)| **part == KeyPart::Ip);
+    let of_text = singles().find(|(_, part)| **part != KeyPart::Ip);
+    let looks = looks_like(text);
+    match (of_addresses, of_text) {
+        (None, Some(_)) if looks == Looks::Network => {
+            let fault = Fault::new(code::BAD_KEY, format!("this is a network, and the key {spec} has no `ip`"));
+            Err(fault.hint("add `ip` to the key, or write the value that the key has"))
+        }
+        (Some(_), Some((_, part))) if looks == Looks::Range => {
+            let fault = Fault::new(code::BAD_KEY, "this looks like addresses, and would be compared as text");
+            Err(fault.hint(format!("write a network, `10.0.0.0/24`; for text, `{part}=PATTERN`")))
+        }
+        (Some((place, part)), Some(_)) if looks != Looks::Other => Ok((place, part, text)),
+        (_, Some((place, part))) | (Some((place, part)), None) => Ok((place, part, text)),
+        (None, None) => Err(wrong_parts(2)),
+    }
+}
+
+/// What a text looks like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// An address.
+    Address,
+    /// An address, and a `/` behind it.
+    Network,
+    /// Digits and dots with a `*` or a `-`: no address, but meant for several.
+    Range,
+    Other,
+}
+
+fn looks_like(text: &str) -> Looks {
+    let (address, rest) = text.split_once('/').map_or((text, None), |(address, rest)| (address, Some(rest)));
+    if parse_address(address).is_some() {
+        return if rest.is_some() { Looks::Network } else { Looks::Address };
+    }
+    let of_addresses = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'*' | b'-');
+    let dots = text.bytes().filter(|byte| *byte == b'.').count();
+    if dots >= 2 && text.bytes().all(of_addresses) { Looks::Range } else { Looks::Other }
 }
 
 fn wrong_parts(parts: usize) -> Fault {

@@ -107,18 +107,26 @@ impl Reader<'_, '_, '_> {
             let fault = Fault::new(code::MISSING_FIELD, "`key` is missing: by what are requests told apart?");
             self.decoder.report(node, fault.hint(format!("{KEY_EXAMPLE}; `[global]` counts all together")));
         }
-        let matches = all_or_none(matches)?;
-        let key = all_or_none(key)?;
-        let (name, store, options) = (name?, store?, options?);
-        let limits = limits?.into_iter().collect::<Option<Vec<Draft>>>()?;
-        let limits =
-            limits.into_iter().map(|draft| PolicyLimit::new(&name, draft.name, draft.built, draft.key));
-        let drains = options.on_excess == OnExcess::Drain;
+        let key = all_or_none(key);
+        let name = name?;
+        let has_bad_limits = limits.as_ref().is_none_or(|limits| limits.iter().any(Option::is_none));
+        let limits = limits.into_iter().flatten().flatten();
+        let limits = limits.map(|draft| PolicyLimit::new(&name, draft.name, draft.built, draft.key));
+        let drains = options.as_ref().is_some_and(|options| options.on_excess == OnExcess::Drain);
         let limits: Vec<PolicyLimit> =
             limits.map(|limit| if drains { limit.draining() } else { limit }).collect();
-        let of = Of { name: &name, key: key.as_ref(), limits: &limits };
-        let overrides = policy.get("overrides").map(|entry| self.decoder.overrides(entry, &of));
+        // Overrides are looked at also where a limit is wrong: all mistakes are said at once.
+        let overrides = policy.get("overrides").zip(key.as_ref()).map(|(entry, key)| {
+            let ipv6_prefix = self.ipv6_prefix;
+            let of = Of { name: &name, key: key.as_ref(), limits: &limits, has_bad_limits, ipv6_prefix };
+            self.decoder.overrides(entry, &of)
+        });
+        let (matches, key) = (all_or_none(matches)?, key?);
+        let (store, options) = (store?, options?);
         let overrides = all_or_none(overrides)?.unwrap_or_default();
+        if has_bad_limits {
+            return None;
+        }
         let line = self.decoder.errors.line(node.span.start);
         let places = Places {
             name: policy.get("name").map_or_else(|| node.mark(), |entry| entry.value.span.clone()),

@@ -110,18 +110,29 @@ fn nothing_is_above_the_root() {
     for target in
         ["/..", "/../a", "/a/../..", "/a/../../b", "/%2e%2e", "//..", "http://a.example/..", "/./../x?y"]
     {
-        assert_eq!(NormalPath::new(target), Err(AboveRoot), "{target}");
+        assert_eq!(NormalPath::new(target), Err(BadTarget::AboveRoot), "{target}");
     }
     assert_eq!(NormalPath::new("/a?x=/../.."), Ok(NormalPath::new("/a?x=/../..").unwrap()));
 }
 
 #[test]
 fn a_target_without_a_path_has_none() {
-    for target in
-        ["", "*", "?x", "#x", "a.example:443", "a/b", "ftp://a.example/b", "://a/b", "http:/a", " /a"]
-    {
+    for target in ["*", "*?x", "a.example:443", "[2001:db8::1]:443"] {
         assert_eq!(NormalPath::new(target), Ok(None), "{target:?}");
     }
+}
+
+/// What is no target would be a path that no policy is about, and so a way around all of them.
+#[test]
+fn what_is_no_target_is_refused() {
+    for target in
+        ["", "?x", "#x", "a/b", "ftp://a.example/b", "://a/b", "http:/a", " /a", "a b:80", ":80", "a:", "a:b", "\\a"]
+    {
+        assert_eq!(NormalPath::new(target), Err(BadTarget::NoTarget), "{target:?}");
+    }
+    let long = format!("/{}", "&".repeat(MAX_TARGET_BYTES));
+    assert_eq!(NormalPath::new(&long), Err(BadTarget::TooLong));
+    assert!(NormalPath::new(&long[..MAX_TARGET_BYTES]).is_ok());
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn what_is_wrong_with_a_request_is_said_where_it_is_and_the_rest_goes_on() {
         lines(&config, &explanation)[1..4],
         [
             "login error `x-cost`, the cost of policy `login`, is a whole number from 1 to 7",
-            "door applies ip = 203.0.113.9; cost 1 by the policy",
+            "door replaced strict",
             "strict error policy `strict` needs its key, and nothing of [header:x-user, [header:x-team, cookie:sid]] is there",
         ]
     );

@@ -180,6 +180,7 @@ policies:
         let asked = plan(&config, &facts("GET /", headers, "x")).unwrap();
         asked[0].rsplit(' ').next().unwrap().to_owned()
     };
+    // A text without a name is of the first alternative that is text.
     for (user, limit) in [("az", "11"), ("abz", "11"), ("ab", "12"), ("abc", "13"), ("b", "15")] {
         assert_eq!(of(&[("x-user", user.as_bytes())]), limit, "{user}");
     }
@@ -299,6 +300,9 @@ fn the_cost_is_what_the_caller_says_else_the_policy() {
     assert_eq!(cost(&by_header, Some("7"), None), Ok(7));
     assert_eq!(cost(&by_header, Some(" 07 "), None), Ok(7));
     assert_eq!(cost(&by_header, Some("9"), Some(9)), Ok(9));
+    // What only shows itself never makes a request bad input: it does not apply.
+    let shadow = parse("version: 1\npolicies:\n  - name: p\n    key: [header:x-user]\n    missing_key: reject\n    mode: shadow\n    limits: [{ name: l, algorithm: gcra, limit: 10/s }]\n").unwrap();
+    assert_eq!(plan(&shadow, &facts("GET /", &[], "x")), Ok(vec![]));
     for wrong in ["8", "0", "-1", "+1", "1.5", "many", "1,1", "18446744073709551616"] {
         let wrong = cost(&by_header, Some(wrong), None).unwrap_err();
         assert_eq!(wrong.to_string(), "`x-cost`, the cost of policy `p`, is a whole number from 1 to 7");
@@ -362,6 +366,75 @@ fn a_policy_replaces_others_where_it_applies_itself() {
     assert_eq!(lines("enforce"), ["b", "e"]);
     assert_eq!(lines("shadow"), ["a", "b", "d", "e"]);
     assert_eq!(lines("off"), ["a", "d", "e"]);
+}
+
+/// What takes the place of a policy does so also where that one could not be decided, and a policy that is replaced
+/// keeps no other of its group out.
+#[test]
+fn what_is_replaced_is_no_error_and_keeps_nobody_out() {
+    let plan_of = |first: &str| {
+        let file = format!("version: 1\npolicies:\n{}", first.to_owned() + &line("name: b, group: g") + &line("name: c, replaces: [a]"));
+        plan(&parse(&file).expect(&file), &facts("GET /", &[], "203.0.113.9")).unwrap()
+    };
+    let first = "  - { name: a, group: g, key: [KEY], missing_key: reject, limits: [{ name: l, algorithm: gcra, limit: 10/s }] }\n";
+    for key in ["ip", "header:x"] {
+        let left = plan_of(&first.replace("KEY", key));
+        assert_eq!(left, ["b.l ip|203.0.113.9 1 of 10", "c.l ip|203.0.113.9 1 of 10"], "{key}");
+    }
+}
+
+/// A text without a name is of one alternative: nobody comes by the override of another by sending its text elsewhere.
+#[test]
+fn an_override_is_of_one_alternative_and_never_of_those_without_a_key() {
+    let config = parse(
+        "version: 1
+policies:
+  - name: p
+    key: [header:x-a, header:x-b, ip]
+    missing_key: shared
+    limits: [{ name: l, algorithm: gcra, limit: 10/s }, { name: all, algorithm: gcra, limit: 10/s, key: [global] }]
+    overrides: [{ key: \"vip*\", action: bypass }, { key: \"header:x-a=*\", action: block }, { key: \"header:x-b=*\", action: bypass }]
+",
+    )
+    .unwrap();
+    let of = |headers: &[(&str, &[u8])], ip| plan(&config, &facts("GET /", headers, ip)).unwrap();
+    assert_eq!(of(&[("x-a", b"vip-1")], "x"), ["p bypass"]);
+    assert_eq!(of(&[("x-a", b"u")], "x"), ["p block"]);
+    assert_eq!(of(&[("x-b", b"u")], "x"), ["p bypass"]);
+    assert_eq!(of(&[], "203.0.113.9")[0], "p.l ip|203.0.113.9 1 of 10");
+    assert_eq!(of(&[], "x")[0], "p.l missing| 1 of 10", "the empty value of those without a key is nobody's");
+    let call = Call { key: None, keys: &[("l", "vip-1")], cost: 1 };
+    assert!(config.policies.named(0, &call).is_ok());
+}
+
+/// A query of nothing but separators hides no parameter (B119).
+#[test]
+fn a_parameter_is_found_behind_any_number_of_others() {
+    let config = parse("version: 1\npolicies:\n  - { name: p, key: [query:user, ip], limits: [{ name: l, algorithm: gcra, limit: 10/s }] }\n").unwrap();
+    for before in ["&".repeat(5_000), "a=1&".repeat(1_000)] {
+        let target = format!("GET /?{before}user=u");
+        assert_eq!(plan(&config, &facts(&target, &[], "203.0.113.9")).unwrap(), ["p.l query:user|u 1 of 10"]);
+    }
+}
+
+#[test]
+fn an_action_needs_no_key_unless_the_file_says_so() {
+    let of = |missing: &str| {
+        let file = format!("version: 1\npolicies:\n  - {{ name: p, key: [header:x], action: block{missing} }}\n");
+        plan(&parse(&file).expect(&file), &facts("GET /", &[], "203.0.113.9"))
+    };
+    assert_eq!(of(""), Ok(vec!["p block".to_owned()]));
+    assert_eq!(of(", missing_key: shared"), Ok(vec!["p block".to_owned()]));
+    assert_eq!(of(", missing_key: skip"), Ok(vec![]));
+    assert!(matches!(of(", missing_key: reject"), Err(PlanError::MissingKey { .. })));
+}
+
+/// Whoever is blocked is blocked, also without what only the limits need.
+#[test]
+fn a_blocked_key_needs_no_key_of_a_limit() {
+    let config = parse("version: 1\npolicies:\n  - name: p\n    key: [ip]\n    missing_key: reject\n    limits: [{ name: l, algorithm: gcra, limit: 10/s, key: [header:x] }]\n    overrides: [{ key: 203.0.113.9, action: block }]\n").unwrap();
+    assert_eq!(plan(&config, &facts("GET /", &[], "203.0.113.9")), Ok(vec!["p block".to_owned()]));
+    assert!(plan(&config, &facts("GET /", &[], "203.0.113.8")).is_err());
 }
 
 #[test]

@@ -146,7 +146,8 @@ const ITS_BUSINESS: [&str; 15] = [
 ];
 
 /// Those of them that it cannot find, and why.
-const NOT_FOUND: [(&str, &str); 6] = [
+const NOT_FOUND: [(&str, &str); 7] = [
+    ("overrides that would do nothing, or something else, are said", "it depends on the key of the policy"),
     ("a window above 366 days", "a pattern does not multiply a count by its unit"),
     ("deadlines out of range", "the same"),
     ("a bucket that takes more than 366 days to fill", "that is a quotient of two fields"),

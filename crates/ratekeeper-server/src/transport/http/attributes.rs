@@ -27,6 +27,10 @@ impl<'a> Attributes<'a> {
     /// Takes the members of `object`.
     pub(super) fn read(object: &mut Object<'a>) -> Self {
         let method = object.text("method");
+        if method.as_deref().is_some_and(|method| !is_token(method)) {
+            // It would be no policy's, and so a way around all that name one.
+            object.wrong("method", "`method` is a word, for example GET".to_owned(), None);
+        }
         let path = object.text("path");
         let host = object.text("host");
         let ip = address(object, "ip");
@@ -50,7 +54,18 @@ impl<'a> Attributes<'a> {
             }
             (None, None) => Source::Unknown,
         };
-        Self { method, path, host, source, headers: object.lines("headers") }
+        let headers: Vec<(Cow<'a, str>, Cow<'a, str>)> = object.lines("headers");
+        for (name, value) in &headers {
+            let message = if !is_token(name) {
+                "this is no name of a header"
+            } else if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0')) {
+                "the value of a header has one line"
+            } else {
+                continue;
+            };
+            object.wrong_within("headers", &[name], message.to_owned(), None);
+        }
+        Self { method, path, host, source, headers }
     }
 
     /// The field lines, for [`Attributes::facts`] to borrow.
@@ -82,6 +97,12 @@ impl<'a> Attributes<'a> {
     pub(super) fn path(&self) -> Option<&str> {
         self.path.as_deref().map(|path| path.split_once('?').map_or(path, |(path, _)| path))
     }
+}
+
+/// A method or a name of a header (RFC 9110, 5.6.2).
+fn is_token(text: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_token)
 }
 
 fn address(object: &mut Object<'_>, name: &'static str) -> Option<IpAddr> {
