@@ -140,7 +140,7 @@ impl Config {
             column: 1,
             severity: Severity::Warning,
             code: code::NO_POLICIES,
-            message: "no policies: every check is 404".to_owned(),
+            message: "no policies: nobody is limited".to_owned(),
             hint: Some("add one below `policies:`".to_owned()),
             span: 0..0,
         });

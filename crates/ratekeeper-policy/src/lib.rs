@@ -90,7 +90,7 @@ pub use listen::{
 };
 pub use log::{LogConfig, LogFormat, LogKeys, LogLevel, MAX_DENIED_PER_SECOND};
 pub use matcher::{MAX_MATCH_HEADERS, MAX_METHOD_BYTES, MAX_METHODS, Match, Misfit, Seen};
-pub use named::Which;
+pub use named::{KeyDoubt, Which};
 pub use options::{Action, CostSpec, MissingKey, Mode, OnExcess, OnStoreError, Options};
 pub use overrides::{Act, Exception, ExceptionError, Numbers, Override, Overrides};
 pub use path::{

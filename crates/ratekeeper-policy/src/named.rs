@@ -1,7 +1,10 @@
 //! A policy whose caller names it, and says who is limited.
 
+use core::fmt;
+use core::net::IpAddr;
+
 use crate::found::{FoundKey, NotGiven};
-use crate::key::KeySpec;
+use crate::key::{KeyPart, KeySpec};
 use crate::plan::Applied;
 use crate::policy::{Call, CallError, KeyField, Policy, PolicyLimit, entry};
 
@@ -83,5 +86,58 @@ impl Policy {
             Err(NotGiven::Empty) => Err(CallError::Empty(field)),
             Err(NotGiven::Parts(parts)) => Err(CallError::Parts(field, parts)),
         }
+    }
+}
+
+/// Why a text is hardly the key that somebody means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum KeyDoubt {
+    /// The key counts by an address here, and this is none.
+    NoAddress,
+    /// It names an alternative that the key has not: those that it has.
+    NoAlternative(String),
+    /// It is an address, and without a name it is a value of this alternative.
+    Address(String),
+    /// It has a `*`, and stands for one key all the same.
+    Pattern,
+}
+
+impl fmt::Display for KeyDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress => f.write_str("this is no address; networks are overridden in the file"),
+            Self::NoAlternative(spec) => write!(f, "the key {spec} has no such alternative"),
+            Self::Address(first) => {
+                write!(f, "say which is meant: `ip=ADDRESS`, or `{first}=ADDRESS` for the text")
+            }
+            Self::Pattern => f.write_str("this is for one key; patterns are overridden in the file"),
+        }
+    }
+}
+
+impl Policy {
+    /// What speaks against a text that an operator means one key of this policy by. A caller's text is a key as it
+    /// stands; what an operator does would have no effect on anybody.
+    #[must_use]
+    pub fn doubt(&self, text: &str) -> Option<KeyDoubt> {
+        let spec = self.key()?;
+        let is_named = spec.called(text).is_some();
+        let (_, alternative, value) = spec.named(text)?;
+        let mut values = value.splitn(alternative.parts().len(), ',').zip(alternative.parts());
+        if values.any(|(value, part)| *part == KeyPart::Ip && value.parse::<IpAddr>().is_err()) {
+            return Some(KeyDoubt::NoAddress);
+        }
+        if is_named {
+            return None;
+        }
+        if text.split_once('=').is_some_and(|(name, _)| KeyPart::parse(name).is_ok()) {
+            return Some(KeyDoubt::NoAlternative(spec.to_string()));
+        }
+        let has_address = spec.alternatives().iter().any(|other| other.parts() == [KeyPart::Ip]);
+        if has_address && alternative.parts() != [KeyPart::Ip] && text.parse::<IpAddr>().is_ok() {
+            return Some(KeyDoubt::Address(alternative.as_str().to_owned()));
+        }
+        text.contains('*').then_some(KeyDoubt::Pattern)
     }
 }

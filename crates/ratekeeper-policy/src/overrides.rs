@@ -246,11 +246,7 @@ impl Numbers<'_> {
     ///
     /// # Errors
     /// What is wrong with the numbers, and at which of them.
-    pub(crate) fn of(
-        &self,
-        policy: &Name,
-        base: &PolicyLimit,
-    ) -> Result<PolicyLimit, (&'static str, Fault)> {
+    pub(crate) fn of(&self, policy: &Name, base: &PolicyLimit) -> Result<PolicyLimit, (&'static str, Fault)> {
         let mut spec = base.named.limit().spec();
         if let Some(text) = self.limit {
             let rate = Rate::parse(text).map_err(|wrong| ("limit", limit_fault(wrong)))?;
@@ -267,7 +263,8 @@ impl Numbers<'_> {
         for (field, is_said) in [("queue", self.queue.is_some()), ("max_wait", self.max_wait.is_some())] {
             // A limit that refuses would begin to delay, and what is checked of queues is checked of the limits.
             if is_said && spec.queue.is_none() {
-                let fault = Fault::new(code::OPTION_NEEDS, format!("`{field}` is of limits that have a `queue`"));
+                let fault =
+                    Fault::new(code::OPTION_NEEDS, format!("`{field}` is of limits that have a `queue`"));
                 return Err((field, fault.hint("leave it out, or give the limit a `queue`")));
             }
         }

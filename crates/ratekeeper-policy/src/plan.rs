@@ -472,7 +472,10 @@ impl<'a> Finder<'a, '_> {
             CostSpec::Constant(cost) => return Ok(*cost),
             CostSpec::Header { name, default, max } => (name, *default, *max),
         };
-        let Some(line) = self.request.seen.facts().header(name) else { return Ok(default) };
+        let mut lines = self.request.seen.facts().header_lines(name);
+        let Some(line) = lines.next() else { return Ok(default) };
+        // Of two lines nobody knows which one is meant, so neither is.
+        let line = if lines.next().is_none() { line } else { b"" };
         let digits =
             str::from_utf8(line.trim_ascii()).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
         let cost = digits.and_then(|digits| digits.parse().ok()).filter(|cost| (1..=max).contains(cost));

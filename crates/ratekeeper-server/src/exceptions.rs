@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use ratekeeper_core::{Key, Micros, Name, StoreError};
 use ratekeeper_policy::{
-    Act, Action, Applied, Call, CallError, Exception, ExceptionError, KeySpec, Numbers, Policy, canonical,
+    Act, Action, Applied, Call, CallError, Exception, ExceptionError, KeyDoubt, KeySpec, Numbers, Policy,
+    canonical,
 };
 
 use crate::live::Live;
@@ -84,6 +85,9 @@ pub(crate) fn meant<'a>(policy: &'a Policy, key: &'a str) -> Result<Applied<'a>,
     }
     let call = Call { key: Some(key), keys: &[], cost: 1 };
     let applied = policy.named(&call, ratekeeper_policy::Which::Seen).map_err(NoKey::Wrong)?;
+    if let Some(doubt) = policy.doubt(key) {
+        return Err(NoKey::Doubtful(doubt));
+    }
     if applied.key().is_some() { Ok(applied) } else { Err(NoKey::Unusable) }
 }
 
@@ -92,6 +96,7 @@ pub(crate) fn meant<'a>(policy: &'a Policy, key: &'a str) -> Result<Applied<'a>,
 pub(crate) enum NoKey {
     Everybody,
     Wrong(CallError),
+    Doubtful(KeyDoubt),
     Unusable,
 }
 
@@ -100,6 +105,7 @@ impl fmt::Display for NoKey {
         match self {
             Self::Everybody => f.write_str("overrides are of the policy's `key`, and it tells nobody apart"),
             Self::Wrong(wrong) => wrong.fmt(f),
+            Self::Doubtful(doubt) => doubt.fmt(f),
             Self::Unusable => f.write_str("this is no key of the policy"),
         }
     }

@@ -23,6 +23,9 @@ const MAX_ENDINGS: usize = 100_000;
 /// 128 bits that nobody can guess: who knows an id may settle it.
 pub(crate) type Id = [u8; 16];
 
+/// The id of all reservations that hold nothing, since no limit was asked: they take no room that others need.
+const NOTHING: Id = [0; 16];
+
 /// All reservations of a server.
 pub(crate) struct Holds {
     secret: Arc<Secret>,
@@ -99,6 +102,9 @@ impl Holds {
     /// Keeps what was held under a new id. Requests that were promised room at the same time may make it a few
     /// more than [`MAX_HOLDS`].
     pub(crate) fn keep(&self, policy: Option<Name>, held: u64, taken: Taken, now: Micros) -> Id {
+        if taken.is_nothing() {
+            return NOTHING;
+        }
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let digest = self.secret.digest(&[&b"hold"[..], &number.to_be_bytes()[..]]);
         let mut id = Id::default();
@@ -117,6 +123,9 @@ impl Holds {
     /// # Errors
     /// If there is no such reservation, or it has ended at another cost.
     pub(crate) fn end(&self, id: Id, cost: u64, now: Micros) -> Result<Ending, NotEnded> {
+        if id == NOTHING {
+            return Ok(Ending { policy: None, held: 0, cost, charged: 0 });
+        }
         // Under the lock from beginning to end: of two calls that come together the second finds the first's end.
         let mut inner = self.lock();
         inner.expire(now);

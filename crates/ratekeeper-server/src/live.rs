@@ -69,6 +69,11 @@ impl Taken {
         self.enforced.map_or(0, |taken| taken.settle(cost).charged())
     }
 
+    /// Whether no limit was asked, so that there is nothing to settle.
+    pub(crate) const fn is_nothing(&self) -> bool {
+        self.enforced.is_none() && self.shadows.is_empty()
+    }
+
     /// Ends it as it is.
     pub(crate) fn keep(self) {
         for taken in self.shadows.into_iter().chain(self.enforced) {

@@ -57,6 +57,13 @@ impl Source {
             })
         };
         match self {
+            // A pipe, or a folder mounted in place of the file, would keep the reader waiting, and every reload behind it.
+            Self::File(file) if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) => {
+                Err(Unreadable {
+                    message: format!("cannot read {}: it is no regular file any more", input::shown(file)),
+                    hint: None,
+                })
+            }
             Self::File(file) => input::read(file),
             Self::Stdin => never("the configuration came from stdin and cannot be reloaded"),
             Self::BuiltIn => never("the configuration is built in and cannot be reloaded"),

@@ -57,7 +57,8 @@ impl Decoder<'_, '_> {
         let mut seen = HashMap::new();
         let list: Vec<Option<Override>> =
             items.iter().map(|item| self.one_override(item, of, spec, &mut seen)).collect();
-        let slow = items.iter().zip(&list).filter(|(_, one)| one.as_ref().is_some_and(Override::is_unindexed));
+        let slow =
+            items.iter().zip(&list).filter(|(_, one)| one.as_ref().is_some_and(Override::is_unindexed));
         if let Some((extra, _)) = slow.skip(MAX_UNINDEXED).next() {
             let message = "a policy has at most 100 overrides that begin with `*` or have several parts";
             let fault = Fault::new(code::TOO_MANY_OVERRIDES, message);
@@ -102,7 +103,8 @@ impl Decoder<'_, '_> {
             let prefix = of.ipv6_prefix;
             let message = format!("all addresses of a /{prefix} are one key, and this is a part of one");
             let fault = Fault::new(code::BAD_KEY, message);
-            let hint = format!("write its /{prefix}, or raise `client_ip.ipv6_prefix`; an `action` can be for less");
+            let hint =
+                format!("write its /{prefix}, or raise `client_ip.ipv6_prefix`; an `action` can be for less");
             self.report(place, fault.hint(hint));
             return None;
         }
@@ -148,9 +150,8 @@ impl Decoder<'_, '_> {
             }
         }
         let whole = patterns.len() == items.len();
-        whole.then(|| {
-            (OverrideKey { alternative: index, parts: patterns }, format!("[{}]", texts.join(", ")))
-        })
+        whole
+            .then(|| (OverrideKey { alternative: index, parts: patterns }, format!("[{}]", texts.join(", "))))
     }
 
     /// What is different: other numbers, or no limit at all.
@@ -308,7 +309,8 @@ fn alternative_of<'a>(spec: &'a KeySpec, text: &'a str) -> Result<(usize, &'a Ke
     let looks = looks_like(text);
     match (of_addresses, of_text) {
         (None, Some(_)) if looks == Looks::Network => {
-            let fault = Fault::new(code::BAD_KEY, format!("this is a network, and the key {spec} has no `ip`"));
+            let fault =
+                Fault::new(code::BAD_KEY, format!("this is a network, and the key {spec} has no `ip`"));
             Err(fault.hint("add `ip` to the key, or write the value that the key has"))
         }
         (Some(_), Some((_, part))) if looks == Looks::Range => {

@@ -300,6 +300,8 @@ fn the_cost_is_what_the_caller_says_else_the_policy() {
     assert_eq!(cost(&by_header, Some("7"), None), Ok(7));
     assert_eq!(cost(&by_header, Some(" 07 "), None), Ok(7));
     assert_eq!(cost(&by_header, Some("9"), Some(9)), Ok(9));
+    let two: &[(&str, &[u8])] = &[("x-cost", b"1"), ("X-Cost", b"7")];
+    assert!(matches!(plan(&by_header, &facts("GET /", two, "203.0.113.9")), Err(PlanError::Cost { .. })));
     // What only shows itself never makes a request bad input: it does not apply.
     let shadow = parse("version: 1\npolicies:\n  - name: p\n    key: [header:x-user]\n    missing_key: reject\n    mode: shadow\n    limits: [{ name: l, algorithm: gcra, limit: 10/s }]\n").unwrap();
     assert_eq!(plan(&shadow, &facts("GET /", &[], "x")), Ok(vec![]));
@@ -373,7 +375,10 @@ fn a_policy_replaces_others_where_it_applies_itself() {
 #[test]
 fn what_is_replaced_is_no_error_and_keeps_nobody_out() {
     let plan_of = |first: &str| {
-        let file = format!("version: 1\npolicies:\n{}", first.to_owned() + &line("name: b, group: g") + &line("name: c, replaces: [a]"));
+        let file = format!(
+            "version: 1\npolicies:\n{}",
+            first.to_owned() + &line("name: b, group: g") + &line("name: c, replaces: [a]")
+        );
         plan(&parse(&file).expect(&file), &facts("GET /", &[], "203.0.113.9")).unwrap()
     };
     let first = "  - { name: a, group: g, key: [KEY], missing_key: reject, limits: [{ name: l, algorithm: gcra, limit: 10/s }] }\n";
@@ -420,7 +425,8 @@ fn a_parameter_is_found_behind_any_number_of_others() {
 #[test]
 fn an_action_needs_no_key_unless_the_file_says_so() {
     let of = |missing: &str| {
-        let file = format!("version: 1\npolicies:\n  - {{ name: p, key: [header:x], action: block{missing} }}\n");
+        let file =
+            format!("version: 1\npolicies:\n  - {{ name: p, key: [header:x], action: block{missing} }}\n");
         plan(&parse(&file).expect(&file), &facts("GET /", &[], "203.0.113.9"))
     };
     assert_eq!(of(""), Ok(vec!["p block".to_owned()]));

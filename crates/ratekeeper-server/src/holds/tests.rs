@@ -126,3 +126,23 @@ fn what_has_ended_is_not_searched_again_for_the_oldest_open_one() {
     let first = bench.holds.lock().expiring.front().copied();
     assert_eq!(first, Some((Micros::new(5 + TTL_US), late)));
 }
+
+/// Otherwise requests that no policy is about could fill the table, and nobody could reserve.
+#[test]
+fn reservations_that_hold_nothing_take_no_room() {
+    let bench = Bench::new();
+    for cost in [1, 5] {
+        let id = bench.holds.keep(None, 5, Taken::default(), Micros::new(0));
+        assert_eq!(bench.end(id, cost, 1), Ok(Ending { policy: None, held: 0, cost, charged: 0 }));
+    }
+    assert_eq!(bench.holds.len(Micros::new(0)), 0);
+    assert_eq!(
+        bench.end(id_of_nothing(), 3, 2 * TTL_US).map(|ending| ending.held),
+        Ok(0),
+        "and never expire"
+    );
+}
+
+fn id_of_nothing() -> Id {
+    read("00000000000000000000000000000000").expect("an id")
+}

@@ -71,7 +71,7 @@ fn a_file_without_policies_is_good_but_warned_about() {
     let (stdout, stderr, code) = told(&run(&["validate", "-"], "version: 1"));
     assert_eq!(stdout, "<stdin>: 0 policies, 0 limits, 0 errors, 1 warning\n");
     assert_eq!(code, 0);
-    assert!(stderr.starts_with("warning: no policies: every check is 404\n --> <stdin>:1:1\n"), "{stderr}");
+    assert!(stderr.starts_with("warning: no policies: nobody is limited\n --> <stdin>:1:1\n"), "{stderr}");
     assert!(stderr.ends_with("^ add one below `policies:`\n"), "{stderr}");
 }
 

@@ -88,7 +88,7 @@ fn nothing_is_reserved_for_logs_that_no_policy_has() {
 #[test]
 fn a_server_without_policies_says_so_and_serves() {
     let server = Server::of("version: 1\n");
-    assert!(server.banner.starts_with("warning: no policies: every check is 404\n"), "{}", server.banner);
+    assert!(server.banner.starts_with("warning: no policies: nobody is limited\n"), "{}", server.banner);
     assert_eq!(server.check(r#"{"policy":"p","key":"k"}"#).status, 404);
 }
 

@@ -189,6 +189,18 @@ fn all_that_is_wrong_is_told_at_once_with_its_place() {
         pointers.dedup();
         assert!(pointers.iter().any(|pointer| pointer == expected[0]), "{body}: {pointers:?}");
     }
+    // What would have no effect on anybody is no override.
+    for (key, why) in [
+        ("header:x-usr%3Dmallory", "has no such alternative"),
+        ("partner-*", "patterns are overridden in the file"),
+        ("203.0.113.9", "say which is meant: `ip=ADDRESS`, or `header:x-user=ADDRESS`"),
+        ("ip=203.0.113.0%2F24", "networks are overridden in the file"),
+    ] {
+        let target = format!("/v1/overrides/api/{key}");
+        let answer = server.operate_with("PUT", &target, r#"{"action":"block","ttl":"1h"}"#);
+        assert_eq!(answer.status, 400, "{key}: {answer:?}");
+        assert!(answer.body.contains(why), "{key}: {answer:?}");
+    }
     let unknown = server.operate_with("PUT", "/v1/overrides/apy/a", r#"{"action":"block","ttl":"1h"}"#);
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("did you mean `api`?"), "{unknown:?}");

@@ -305,6 +305,19 @@ fn settings_of_the_log_hold_from_the_reload_on() {
     assert_eq!((&line["event"], &line["key"]), (&"denied".into(), &"ip=k".into()));
 }
 
+/// A pipe in the place of the file would be waited for, and every reload after it (a network mount that hangs is not seen).
+#[test]
+fn what_is_no_regular_file_is_refused_and_the_next_one_is_read() {
+    let server = Server::of(&file("algorithm: gcra, limit: 1/day"));
+    std::fs::remove_file(server.file()).expect("it is there");
+    assert!(Command::new("mkfifo").arg(server.file()).status().expect("mkfifo runs").success());
+    let refused = server.operate("POST", "/v1/reload");
+    assert_eq!(refused.status, 422, "{refused:?}");
+    assert!(refused.body.contains("no regular file"), "{refused:?}");
+    std::fs::remove_file(server.file()).expect("it is there");
+    server.reload(&file("algorithm: gcra, limit: 2/day"));
+}
+
 #[test]
 fn a_file_that_has_gone_is_said_and_nothing_else_happens() {
     let server = Server::of(&file("algorithm: gcra, limit: 1/day"));

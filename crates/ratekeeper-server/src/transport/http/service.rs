@@ -196,10 +196,10 @@ impl Service {
         let plan = plan(live, &request, &material, described.as_ref(), &Cell::new(MAX_HINTS))?;
         let asking = Asking::new(live, plan.applied());
         let now = self.now();
-        self.app
-            .holds()
-            .room(now)
-            .map_err(|wait| Problem::too_many_holds(MAX_HOLDS, retry_after_seconds(wait)))?;
+        if !asking.checks().is_empty() || asking.shadows().next().is_some() {
+            let room = self.app.holds().room(now);
+            room.map_err(|wait| Problem::too_many_holds(MAX_HOLDS, retry_after_seconds(wait)))?;
+        }
         let (outcome, taken) = live.reserve(&asking).map_err(of_store)?;
         live.note(&asking, &outcome, &seen(&request));
         let id = outcome.allowed().then(|| {
