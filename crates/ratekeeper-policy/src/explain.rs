@@ -10,7 +10,7 @@ use crate::found::FoundKey;
 use crate::key::{Alternative, KeyPart, KeySpec};
 use crate::matcher::{Match, Misfit};
 use crate::options::{CostSpec, Mode};
-use crate::plan::{Applied, Does, PlanError, Policies};
+use crate::plan::{Applied, Does, Exceptions, PlanError, Policies};
 use crate::policy::{Call, CallError, Policy};
 use crate::request::Request;
 
@@ -117,22 +117,20 @@ impl<'a> Explanation<'a> {
             _ => None,
         })
     }
-
-    /// The same, for those who know of exceptions.
-    pub fn applied_mut(&mut self) -> impl Iterator<Item = &mut Applied<'a>> {
-        self.policies.iter_mut().filter_map(|explained| match &mut explained.fate {
-            Fate::Applies { applied, .. } => Some(&mut **applied),
-            _ => None,
-        })
-    }
 }
 
 impl Policies {
-    /// Why what [`Policies::plan`] says of a request is so, policy by policy. It looks at all of them, and goes on
-    /// where a policy makes the request bad input: what the others would do is said too.
+    /// Why what [`Policies::plan_except`] says of a request is so, policy by policy. It looks at all of them, and goes
+    /// on where a policy makes the request bad input: what the others would do is said too.
     #[must_use]
-    pub fn explain<'a>(&'a self, request: &'a Request<'_>, cost: Option<u64>) -> Explanation<'a> {
-        let fates = self.iter().enumerate().map(|(index, policy)| self.fate(index, policy, request, cost));
+    pub fn explain<'a>(
+        &'a self,
+        request: &'a Request<'_>,
+        cost: Option<u64>,
+        exceptions: &'a impl Exceptions,
+    ) -> Explanation<'a> {
+        let fate = |(index, policy)| self.fate(index, policy, (request, cost), exceptions);
+        let fates = self.iter().enumerate().map(fate);
         let mut fates: Vec<Fate<'a>> = fates.collect();
         let is_enforced = |index: usize| self.get(index).is_some_and(|p| p.options().mode == Mode::Enforce);
         let is_present = |fate: &Fate<'_>| matches!(fate, Fate::Applies { .. } | Fate::Wrong(_));
@@ -172,8 +170,8 @@ impl Policies {
         &'a self,
         index: usize,
         policy: &'a Policy,
-        request: &'a Request<'_>,
-        cost: Option<u64>,
+        (request, cost): (&'a Request<'_>, Option<u64>),
+        exceptions: &'a impl Exceptions,
     ) -> Fate<'a> {
         let options = policy.options();
         if options.mode == Mode::Off {
@@ -183,7 +181,7 @@ impl Policies {
             return Fate::NoMatch(misfit);
         }
         let missing = |spec: &KeySpec| spec.missing(request, policy.matches());
-        match self.apply(index, policy, (request, cost), &()) {
+        match self.apply(index, policy, (request, cost), exceptions) {
             Err(wrong) => Fate::Wrong(wrong),
             Ok(None) => {
                 let own = policy.limits().iter().filter_map(|limit| limit.key.as_ref());
@@ -204,12 +202,17 @@ impl Policies {
         }
     }
 
-    /// Why what [`Policies::named`] says of a call is so.
+    /// Why what [`Policies::named_except`] says of a call is so.
     ///
     /// # Errors
-    /// As for [`Policies::named`].
-    pub fn explain_named<'a>(&'a self, index: usize, call: &Call<'a>) -> Result<Explanation<'a>, CallError> {
-        let applied = self.named(index, call)?.into_applied();
+    /// As for [`Policies::named_except`].
+    pub fn explain_named<'a>(
+        &'a self,
+        index: usize,
+        call: &Call<'a>,
+        exceptions: &'a impl Exceptions,
+    ) -> Result<Explanation<'a>, CallError> {
+        let applied = self.named_except(index, call, exceptions)?.into_applied();
         let fate = |applied| Fate::Applies {
             applied: Box::new(applied),
             cost: CostFrom::Caller,

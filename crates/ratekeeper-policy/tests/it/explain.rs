@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use ratekeeper_policy::{Applied, Call, Config, Does, Explanation, Facts, Fate, Policies, Request, Source};
+use ratekeeper_core::Key;
+use ratekeeper_policy::{
+    Act, Action, Applied, Call, Config, Does, Exception, Exceptions, Explanation, Facts, Fate, Numbers,
+    Policies, Request, Source,
+};
 
 use crate::parse;
 
@@ -86,7 +90,7 @@ fn lines(config: &Config, explanation: &Explanation<'_>) -> Vec<String> {
 fn explained(facts: &Facts<'_>) -> Vec<String> {
     let config = parse(FILE).expect("a good file");
     let request = Request::new(facts, &config.client_ip).expect("a path");
-    lines(&config, &config.policies.explain(&request, None))
+    lines(&config, &config.policies.explain(&request, None, &()))
 }
 
 #[test]
@@ -140,7 +144,7 @@ fn what_is_wrong_with_a_request_is_said_where_it_is_and_the_rest_goes_on() {
     let headers: &[(&str, &[u8])] = &[("x-strict", b"1"), ("x-team", b"t"), ("x-cost", b"8")];
     let facts = facts("POST /login", headers, "203.0.113.9");
     let request = Request::new(&facts, &config.client_ip).unwrap();
-    let explanation = config.policies.explain(&request, None);
+    let explanation = config.policies.explain(&request, None, &());
     assert_eq!(
         lines(&config, &explanation)[1..4],
         [
@@ -151,7 +155,7 @@ fn what_is_wrong_with_a_request_is_said_where_it_is_and_the_rest_goes_on() {
     );
     assert_eq!(explanation.error, config.policies.plan(&request, None).err());
     // Asked for a cost, no header says one.
-    let explanation = config.policies.explain(&request, Some(3));
+    let explanation = config.policies.explain(&request, Some(3), &());
     assert_eq!(lines(&config, &explanation)[1], "login applies ip = 203.0.113.9; cost 3 as asked");
 }
 
@@ -171,7 +175,10 @@ fn a_policy_that_is_named_is_explained_alone() {
         let call = Call { key: Some(key), keys: &[("tenant", "t")], cost: 3 };
         let call = if policy == "api" { call } else { Call { keys: &[], ..call } };
         let index = config.policy_index(policy).unwrap();
-        config.policies.explain_named(index, &call).map(|explanation| lines(&config, &explanation).concat())
+        config
+            .policies
+            .explain_named(index, &call, &())
+            .map(|explanation| lines(&config, &explanation).concat())
     };
     assert_eq!(
         named("api", "partner-1").unwrap(),
@@ -259,7 +266,7 @@ proptest! {
         let facts = facts(&request, &headers, ["10.0.0.1", "192.0.2.1", "nobody"][peer]);
         let request = Request::new(&facts, &config.client_ip).unwrap();
         let cost = cost.checked_sub(1);
-        let explanation = config.policies.explain(&request, cost);
+        let explanation = config.policies.explain(&request, cost, &());
         prop_assert_eq!(explanation.policies.len(), config.policies.len());
         prop_assert_eq!(explanation.walk.as_ref().and_then(|walk| walk.client), request.client());
         match config.policies.plan(&request, cost) {
@@ -270,6 +277,63 @@ proptest! {
                 prop_assert_eq!(explanation.error, None);
             }
             Err(wrong) => prop_assert_eq!(explanation.error, Some(wrong)),
+        }
+    }
+}
+
+/// Holds for every key of the first policy.
+struct ForAll(Act);
+
+impl Exceptions for ForAll {
+    fn find(&self, policy: usize, _: &Key<'_>) -> Option<(usize, &Act)> {
+        (policy == 0).then_some((7, &self.0))
+    }
+}
+
+/// What holds for a while is explained as it is decided: also where the file says that no limit is asked, or where no
+/// limit would take part, so that the cost and the fate are others.
+#[test]
+fn exceptions_are_explained_as_they_are_planned() {
+    let config = parse(
+        "version: 1
+policies:
+  - name: p
+    key: [header:x-user]
+    cost: 5
+    replaces: [other]
+    limits: [{ name: l, algorithm: token-bucket, limit: 10/s, burst: 20 }]
+    overrides: [{ key: blocked, action: block }]
+  - name: other
+    key: [ip]
+    limits: [{ name: l, algorithm: gcra, limit: 10/s }]
+",
+    )
+    .expect("a good file");
+    let policy = &config.policies[0];
+    let act = |exception: &Exception<'_>| ForAll(policy.exception(exception).expect("a good exception"));
+    let numbers = Numbers { limit: Some("30/s"), ..Numbers::default() };
+    let exceptions = [
+        (act(&Exception::Action(Action::Block)), 1),
+        (act(&Exception::Action(Action::Bypass)), 1),
+        (act(&Exception::Limits(&[("l", numbers)])), 5),
+    ];
+    for user in ["blocked", "u"] {
+        let headers: [(&str, &[u8]); 1] = [("x-user", user.as_bytes())];
+        let facts = facts("GET /", &headers, "203.0.113.9");
+        let request = Request::new(&facts, &config.client_ip).expect("a path");
+        for (exception, cost) in &exceptions {
+            let plan = config.policies.plan_except(&request, None, exception).expect("it can be decided");
+            let explanation = config.policies.explain(&request, None, exception);
+            let explained: Vec<_> = explanation.applied().collect();
+            assert_eq!(format!("{explained:?}"), format!("{:?}", plan.applied()));
+            assert_eq!((explained.len(), explained[0].cost, explained[0].by_exception), (1, *cost, Some(7)));
+            assert_eq!(explained[0].by_override, None);
+
+            let call = Call { key: Some(user), keys: &[], cost: 5 };
+            let plan = config.policies.named_except(0, &call, exception).expect("a good call");
+            let explanation = config.policies.explain_named(0, &call, exception).expect("a good call");
+            let explained: Vec<_> = explanation.applied().collect();
+            assert_eq!(format!("{explained:?}"), format!("{:?}", plan.applied()));
         }
     }
 }

@@ -257,3 +257,35 @@ fn the_log_tells_of_it_and_hides_the_key() {
     child.kill().expect("it runs");
     child.wait().expect("it ends");
 }
+
+/// What `explain` says is what a check does, whatever the file says of the key.
+#[test]
+fn an_override_is_explained_as_it_is_decided() {
+    let server = Server::of(
+        "version: 1
+policies:
+  - name: api
+    key: [header:x-user]
+    cost: 5
+    limits: [{ name: l, algorithm: fixed-window, limit: 12/day, align: first-request }]
+    overrides: [{ key: closed, action: block }]
+",
+    );
+    let body = |user: &str| json!({ "attributes": { "headers": { "x-user": user } } }).to_string();
+    let explain = |user: &str| server.operate_with("POST", "/v1/explain", &body(user)).json();
+    for user in ["closed", "u"] {
+        server.except(user, r#"{"limits":{"l":"12/day"},"ttl":"1h"}"#);
+        for left in [7, 2, 2] {
+            let said = explain(user);
+            let decided = server.check(&body(user)).json();
+            assert_eq!(said["allowed"], decided["allowed"], "{said}");
+            assert_eq!((&said["policies"][0]["cost"], &decided["remaining"]), (&json!(5), &json!(left)));
+        }
+        for (action, allowed) in [("block", false), ("bypass", true)] {
+            server.except(user, &json!({ "action": action, "ttl": "1h" }).to_string());
+            let said = explain(user);
+            assert_eq!((&said["allowed"], &said["policies"][0]["action"]), (&json!(allowed), &json!(action)));
+            assert_eq!(server.check(&body(user)).json()["allowed"], allowed);
+        }
+    }
+}

@@ -19,19 +19,14 @@ pub(crate) fn explain(live: &Live, body: &[u8]) -> Result<Explained, Problem> {
     let material = Material::of(&request);
     let described = material.request(live, &request)?;
     let policies = &live.config().policies;
-    let mut explanation = match &described {
-        Some(described) => policies.explain(described, request.cost),
+    let explanation = match &described {
+        Some(described) => policies.explain(described, request.cost, live),
         None => {
             let (index, policy) = named(live, &request, &Cell::new(1))?;
             let cost = request.cost.unwrap_or_else(|| policy.options().cost.default_cost());
             let call = PolicyCall { key: request.key.as_deref(), keys: &material.keys, cost };
-            policies.explain_named(index, &call).map_err(|wrong| call_wrong(&request, &wrong))?
+            policies.explain_named(index, &call, live).map_err(|wrong| call_wrong(&request, &wrong))?
         }
     };
-    for applied in explanation.applied_mut() {
-        if let Some(policy) = policies.get(applied.policy) {
-            applied.decide(policy, live);
-        }
-    }
     Explained::of(live, &explanation).map_err(of_store)
 }
