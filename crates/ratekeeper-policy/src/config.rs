@@ -45,6 +45,7 @@ pub struct Config {
     /// The policies in the order of the file; there may be none.
     pub policies: Policies,
     policies_json: String,
+    policies_json_public: String,
     warnings: ConfigErrors,
     /// What messages call the file.
     file: Box<str>,
@@ -115,7 +116,8 @@ impl Config {
     }
 
     fn new(content: Content, file: &str, text: &[u8]) -> Self {
-        let Content { listen, log, client_ip, cors, stores, policies, policies_json, warnings } = content;
+        let Content { listen, log, client_ip, cors, stores, policies, .. } = content;
+        let Content { policies_json, policies_json_public, warnings, .. } = content;
         let source_sha = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
             listen,
@@ -125,6 +127,7 @@ impl Config {
             stores,
             policies,
             policies_json,
+            policies_json_public,
             warnings,
             file: file.into(),
             source_sha,
@@ -200,6 +203,13 @@ impl Config {
         &self.policies_json
     }
 
+    /// The same for everybody: each policy has the number of its `overrides` instead of their list, which names
+    /// customers by their keys.
+    #[must_use]
+    pub fn policies_json_public(&self) -> &str {
+        &self.policies_json_public
+    }
+
     /// What the flags of `simulate --limit …` stand for: policy `policy`, keyed by whatever the caller gives,
     /// with one limit called `limit`, on one memory store of the default size.
     ///
@@ -218,6 +228,7 @@ impl Config {
         let policies = vec![Policy::new(policy, store.clone(), None, limits)];
         let policies = Policies::new(policies, ClientIp::default());
         let stores = vec![StoreConfig { name: store, memory: MemoryConfig::default() }];
+        let policies_json = file::of_single("policy", "limit", flags.options());
         let content = Content {
             listen: Listen { http: None, admin: None },
             log: LogConfig::default(),
@@ -225,7 +236,8 @@ impl Config {
             cors: Cors::default(),
             stores,
             policies,
-            policies_json: file::of_single("policy", "limit", flags.options()),
+            policies_json_public: policies_json.clone(),
+            policies_json,
             warnings: ConfigErrors::none(),
         };
         let config = Self::new(content, "flags", flags.to_string().as_bytes());

@@ -37,8 +37,10 @@ pub(crate) struct Time {
 #[derive(Clone)]
 pub(crate) struct Refused {
     pub(crate) at: Micros,
-    /// What was wrong, the first lines of it.
+    /// What was wrong, the first lines of it: they may say texts of the file.
     pub(crate) lines: Vec<String>,
+    /// The same for everybody: line, column and code.
+    pub(crate) places: Vec<String>,
 }
 
 impl Time {
@@ -177,9 +179,9 @@ impl App {
     }
 
     /// Notes that another configuration was refused, and why.
-    pub(crate) fn refuse(&self, lines: Vec<String>) {
+    pub(crate) fn refuse(&self, lines: Vec<String>, places: Vec<String>) {
         self.live().metrics().reload_failed();
-        *self.lock_refused() = Some(Refused { at: self.now(), lines });
+        *self.lock_refused() = Some(Refused { at: self.now(), lines, places });
     }
 
     /// The last reload, if it failed.

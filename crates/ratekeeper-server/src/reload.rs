@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ratekeeper_policy::{Config, ConfigErrors, Listen, Listener};
+use ratekeeper_policy::{Config, ConfigError, ConfigErrors, Listen, Listener};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Mutex;
@@ -172,7 +172,7 @@ impl Reloader {
             Err(why) => {
                 let message =
                     why.hint.map_or_else(|| why.message.clone(), |hint| format!("{}; {hint}", why.message));
-                self.refused(None, None, &message, vec![message.clone()]);
+                self.refused_whole(None, "unreadable", &message);
                 return Outcome::Refused(Report::unreadable(&self.name, &why).json());
             }
         };
@@ -184,7 +184,7 @@ impl Reloader {
             }
         };
         self.put_to_work(config).unwrap_or_else(|message| {
-            self.refused(Some(&sha(&text)), None, &message, vec![message.clone()]);
+            self.refused_whole(Some(&sha(&text)), "cannot-be-held", &message);
             Outcome::Refused(Report::of_whole(&self.name, "cannot-be-held", &message, None).json())
         })
     }
@@ -212,29 +212,35 @@ impl Reloader {
     fn wrong(&self, text: &[u8], errors: &ConfigErrors) {
         let Some(first) = errors.items.first() else { return };
         let mut message = first.message.clone();
-        if let Some(hint) = &first.hint {
-            message.push_str(&format!("; {hint}"));
-        }
         let more = errors.items.len() - 1;
         if more > 0 {
             message.push_str(&format!("; and {more} more"));
         }
-        let mut lines: Vec<String> =
-            errors.items.iter().take(MAX_LINES).map(|item| self.line(item)).collect();
+        let (mut lines, mut places) = (Vec::new(), Vec::new());
+        for ConfigError { line, column, message, code, .. } in errors.items.iter().take(MAX_LINES) {
+            lines.push(format!("{}:{line}:{column}: {message}", self.name));
+            places.push(format!("{line}:{column}: {code}"));
+        }
         let hidden = errors.items.len().saturating_sub(MAX_LINES);
         if hidden > 0 {
-            lines.push(format!("and {hidden} more"));
+            let rest = format!("and {hidden} more");
+            lines.push(rest.clone());
+            places.push(rest);
         }
-        self.refused(Some(&sha(text)), Some((first.line, first.column)), &message, lines);
+        let place = Some((first.line, first.column));
+        let refused =
+            Refused { file: &self.name, sha: Some(&sha(text)), place, code: first.code, message: &message };
+        self.refused(refused, lines, places);
     }
 
-    fn line(&self, item: &ratekeeper_policy::ConfigError) -> String {
-        format!("{}:{}:{}: {}", self.name, item.line, item.column, item.message)
+    /// Says that a file is not taken for what is wrong at no place of it.
+    fn refused_whole(&self, sha: Option<&str>, code: &'static str, message: &str) {
+        let refused = Refused { file: &self.name, sha, place: None, code, message };
+        self.refused(refused, vec![message.to_owned()], vec![code.to_owned()]);
     }
 
-    fn refused(&self, sha: Option<&str>, place: Option<(usize, usize)>, message: &str, lines: Vec<String>) {
-        self.app.refuse(lines);
-        let refused = Refused { file: &self.name, sha, place, message };
+    fn refused(&self, refused: Refused<'_>, lines: Vec<String>, places: Vec<String>) {
+        self.app.refuse(lines, places);
         self.app.live().log().event(&Event::ReloadFailed(refused));
     }
 }

@@ -41,7 +41,10 @@ pub(super) fn decode(
     // What cannot be read has been reported, and no policy is used then.
     let ipv6_prefix = client_ip.as_ref().map_or(DEFAULT_IPV6_PREFIX, |client_ip| client_ip.ipv6_prefix);
     let policies = policies::policies(&mut decoder, &top, &stores, &defaults, ipv6_prefix);
-    let policies_json = top.get("policies").map_or_else(|| "[]".to_owned(), |entry| json::of(&entry.value));
+    let json = |of: fn(&Node) -> String| {
+        top.get("policies").map_or_else(|| "[]".to_owned(), |entry| of(&entry.value))
+    };
+    let (policies_json, policies_json_public) = (json(json::of), json(json::of_public));
     let Stores::Known(stores) = stores else { return None };
     let client_ip = client_ip?;
     Some(Content {
@@ -52,6 +55,7 @@ pub(super) fn decode(
         cors: cors?,
         stores,
         policies_json,
+        policies_json_public,
         warnings: ConfigErrors::none(),
     })
 }

@@ -10,6 +10,19 @@ pub(super) fn of(node: &Node) -> String {
     out
 }
 
+/// A list of policies as JSON without the keys that it names: in place of the overrides of a policy it has their
+/// number.
+pub(super) fn of_public(policies: &Node) -> String {
+    let mut out = String::new();
+    write_list(policies, &mut out, |policy, out| {
+        write_map(policy, out, |key, value, out| match &value.value {
+            Value::List(overrides) if key == "overrides" => out.push_str(&overrides.len().to_string()),
+            _ => write(value, out),
+        });
+    });
+    out
+}
+
 /// The policies of a file that says of one limit what `options` says, and by no key.
 pub(crate) fn of_single<'a>(
     policy: &str,
@@ -36,31 +49,39 @@ fn write(node: &Node, out: &mut String) {
             _ => quote(text, out),
         },
         Value::Scalar { text, .. } => quote(text, out),
-        Value::List(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write(item, out);
-            }
-            out.push(']');
-        }
-        Value::Map(entries) => {
-            out.push('{');
-            for (i, Entry { key, value, .. }) in entries.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                quote(key, out);
-                out.push(':');
-                write(value, out);
-            }
-            out.push('}');
-        }
+        Value::List(_) => write_list(node, out, write),
+        Value::Map(_) => write_map(node, out, |_, value, out| write(value, out)),
         // It has been reported: nobody sees the rest.
         Value::Bad => out.push_str("null"),
     }
+}
+
+/// A list whose items `item` writes; any other node as it is.
+fn write_list(node: &Node, out: &mut String, mut item: impl FnMut(&Node, &mut String)) {
+    let Value::List(items) = &node.value else { return write(node, out) };
+    out.push('[');
+    for (i, node) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        item(node, out);
+    }
+    out.push(']');
+}
+
+/// A mapping whose values `field` writes; any other node as it is.
+fn write_map(node: &Node, out: &mut String, mut field: impl FnMut(&str, &Node, &mut String)) {
+    let Value::Map(entries) = &node.value else { return write(node, out) };
+    out.push('{');
+    for (i, Entry { key, value, .. }) in entries.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        quote(key, out);
+        out.push(':');
+        field(key, value, out);
+    }
+    out.push('}');
 }
 
 /// A number of YAML as JSON writes it; None for those that JSON has not, such as `.inf`.

@@ -53,6 +53,8 @@ pub(crate) struct Content {
     pub(crate) policies: Policies,
     /// The policies as they are written, as a JSON list.
     pub(crate) policies_json: String,
+    /// The same without the keys of overrides.
+    pub(crate) policies_json_public: String,
     /// What can be used, but is hardly meant so.
     pub(crate) warnings: ConfigErrors,
 }

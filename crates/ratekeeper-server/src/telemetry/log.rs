@@ -238,6 +238,8 @@ pub(crate) struct Refused<'a> {
     pub(crate) sha: Option<&'a str>,
     /// Line and column of what is wrong first, if it has a place.
     pub(crate) place: Option<(usize, usize)>,
+    /// What kind of mistake that is, as in the report of `validate`.
+    pub(crate) code: &'static str,
     /// Why.
     pub(crate) message: &'a str,
 }
@@ -252,6 +254,7 @@ impl Refused<'_> {
             line.number("line", number(row));
             line.number("column", number(column));
         }
+        line.text("code", self.code);
         line.text("message", self.message);
     }
 }

@@ -99,7 +99,7 @@ fn what_is_no_file_cannot_be_reloaded_and_says_so() {
     let mut said = String::new();
     server.read_line(&mut said);
     let message = "the configuration is built in and cannot be reloaded; only a file can be read again: name one with `--config FILE`";
-    let line = format!(" error reload_failed file=\"built in\" message=\"{message}\"\n");
+    let line = format!(" error reload_failed file=\"built in\" code=unreadable message=\"{message}\"\n");
     assert!(said.ends_with(&line), "{said}");
     assert_eq!(server.check(r#"{"policy":"login","key":"203.0.113.9"}"#).status, 200);
     server.signal("TERM");

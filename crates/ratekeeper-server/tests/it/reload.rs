@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Folder, RATEKEEPER, Response, Server, command, post, request, run, told};
+use crate::support::{Connection, Folder, RATEKEEPER, Response, Server, command, post, request, run, told};
 
 /// A configuration of policy `p` with one limit.
 fn file(limit: &str) -> String {
@@ -139,6 +139,7 @@ fn changes_nothing(broken: &str, code: &str, trigger: &dyn Fn(&Server)) {
     trigger(&server);
     let line = server.line();
     assert!(line.contains(" error reload_failed file="), "{code}: {line}");
+    assert!(line.contains(&format!(" code={code} ")), "{code}: {line}");
     assert!(line.contains(" sha=") && line.contains(" line=") && line.contains(" column="), "{code}: {line}");
     assert_eq!(server.policies(), before, "{code}");
     assert_eq!(server.ask()["remaining"], 3, "{code}");
@@ -292,6 +293,49 @@ fn what_waits_for_a_restart_is_named_and_the_rest_is_taken() {
     }
 }
 
+/// Keys of customers are in the file, and may be in what is wrong with it: callers see where that is, and no more.
+#[test]
+fn what_a_file_says_of_keys_is_for_operators_alone() {
+    let good = "version: 1
+policies:
+  - name: p
+    key: [header:x-api-key]
+    limits: [{ name: l, algorithm: gcra, limit: 1/day }]
+    overrides:
+      - { key: live_aaaaaaaaaa1, action: block }
+      - { key: 'live_aaaaaaaaaa2*', action: bypass }
+";
+    let server = Server::of(good);
+    let public = server.send("GET", "/v1/policies", "").json();
+    let full = server.policies();
+    assert_eq!(public["policies"][0]["overrides"], 2);
+    assert_eq!(full["policies"][0]["overrides"][0]["key"], "live_aaaaaaaaaa1");
+    assert_eq!(
+        (&public["sha"], &public["policies"][0]["limits"]),
+        (&full["sha"], &full["policies"][0]["limits"])
+    );
+
+    server.replace(&good.replace("action: block", "action: live_aaaaaaaaaa3"));
+    assert_eq!(server.operate("POST", "/v1/reload").status, 422);
+    assert!(server.verbose().contains("ratekeeper.yaml:7:") && server.verbose().contains("live_aaaaaaaaaa3"));
+    let ask = |at: &str, headers: &str| {
+        let mut connection = Connection::open(at);
+        connection.send(&request("GET", "/readyz?verbose", headers, b""));
+        connection.response()
+    };
+    // A web page is no operator.
+    for (at, headers) in [(&server.address, ""), (&server.admin, "origin: https://example.org\r\n")] {
+        let said = ask(at, headers);
+        assert_eq!(said.status, 200);
+        let lines: Vec<&str> = said.body.lines().collect();
+        assert!(lines[2].starts_with("last reload failed at 2"), "{lines:?}");
+        assert_eq!(lines[3..], ["  7:42: unknown-word"]);
+    }
+    std::fs::remove_file(server.file()).expect("it is there");
+    server.operate("POST", "/v1/reload");
+    assert!(ask(&server.address, "").body.ends_with("\n  unreadable\n"));
+}
+
 #[test]
 fn settings_of_the_log_hold_from_the_reload_on() {
     let good = file("algorithm: gcra, limit: 1/day");
@@ -345,11 +389,9 @@ fn stdin_cannot_be_read_again_and_that_is_said() {
     let error = answer.json()["errors"][0].clone();
     assert_eq!(error["file"], "<stdin>");
     assert_eq!(error["message"], "the configuration came from stdin and cannot be reloaded");
-    assert!(
-        server
-            .line()
-            .contains(" error reload_failed file=<stdin> message=\"the configuration came from stdin")
-    );
+    assert!(server.line().contains(
+        " error reload_failed file=<stdin> code=unreadable message=\"the configuration came from stdin"
+    ));
     assert_eq!(server.ask()["allowed"], true);
 }
 

@@ -53,6 +53,20 @@ fn texts_are_escaped() {
     assert_eq!(json(yaml), r#"{"q\"\\\n\r\t\u0000\u001b\u0085é😀":"</script>"}"#);
 }
 
+#[test]
+fn of_overrides_the_public_form_has_their_number_and_of_all_else_the_same() {
+    let public = |yaml: &str| {
+        let mut errors = Errors::new("f", yaml);
+        of_public(&parse(yaml, &|_| None, &mut errors).expect("it is YAML"))
+    };
+    let without = "[{name: p, key: [ip], limits: [{name: overrides, burst: 020}]}, {}]";
+    assert_eq!(public(without), json(without));
+    assert_eq!(
+        public("[{name: p, overrides: [{key: secret, action: block}, {key: 's*'}], x: 1}, {overrides: []}]"),
+        "[{\"name\":\"p\",\"overrides\":2,\"x\":1},{\"overrides\":0}]"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 

@@ -43,7 +43,7 @@ impl Write for Sink {
 }
 
 fn failed(message: &str) -> Refused<'_> {
-    Refused { file: "f", sha: None, place: None, message }
+    Refused { file: "f", sha: None, place: None, code: "unreadable", message }
 }
 
 struct World {
@@ -109,9 +109,15 @@ fn lines_have_their_fields_in_the_documented_order() {
         world.ask(2, "", 1, None);
         world.log.event(&Event::Reload { loaded, message: None });
         world.log.event(&Event::Reload { loaded, message: Some("store `local` was resized") });
-        let refused = Refused { file: "f", sha: None, place: None, message: "no\nfile" };
+        let refused = Refused { file: "f", sha: None, place: None, code: "unreadable", message: "no\nfile" };
         world.log.event(&Event::ReloadFailed(refused));
-        let refused = Refused { sha: Some("4567def"), place: Some((3, 9)), message: "two words", ..refused };
+        let refused = Refused {
+            sha: Some("4567def"),
+            place: Some((3, 9)),
+            code: "wrong-type",
+            message: "two words",
+            ..refused
+        };
         world.log.event(&Event::ReloadFailed(refused));
         world.log.event(&Event::Drain);
         world.written().concat()
@@ -125,8 +131,8 @@ fn lines_have_their_fields_in_the_documented_order() {
 2026-01-01T00:00:00.001500Z debug delayed policy=jobs limit=start key=global cost=1 remaining=0 delay_ms=1000 mode=enforce source=exact protocol=http
 2026-01-01T00:00:00.001500Z info reload file="rate keeper.yaml" sha=0123abc policies=3
 2026-01-01T00:00:00.001500Z warn reload file="rate keeper.yaml" sha=0123abc policies=3 message="store `local` was resized"
-2026-01-01T00:00:00.001500Z error reload_failed file=f message="no\nfile"
-2026-01-01T00:00:00.001500Z error reload_failed file=f sha=4567def line=3 column=9 message="two words"
+2026-01-01T00:00:00.001500Z error reload_failed file=f code=unreadable message="no\nfile"
+2026-01-01T00:00:00.001500Z error reload_failed file=f sha=4567def line=3 column=9 code=wrong-type message="two words"
 2026-01-01T00:00:00.001500Z info drain
 "#
     );

@@ -23,7 +23,7 @@ use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
 use crate::telemetry::metrics::exposition::Exposition;
 use crate::transport::http::{
-    self, Answer, JSON, Problem, Reply, Site, UnderWay, VERBOSE, explain, policies, probe,
+    self, Answer, JSON, Problem, Reader, Reply, Site, UnderWay, VERBOSE, explain, policies, probe,
 };
 
 /// What there is, for those who asked for something else.
@@ -101,9 +101,12 @@ impl Admin {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
         let is_probe = matches!(path, "/livez" | "/readyz");
-        if !is_probe {
-            self.admit(head)?;
-        }
+        let reader = match self.admit(head) {
+            Ok(()) => Reader::Operator,
+            // Who watches from outside sees whether the server is ready, and no more than anybody.
+            Err(_) if is_probe => Reader::Anybody,
+            Err(problem) => return Err(problem),
+        };
         // A reload meanwhile changes nothing for this request.
         let live = self.app.live_for_long();
         if let Some(rest) = path.strip_prefix("/v1/keys/") {
@@ -156,10 +159,10 @@ impl Admin {
                 let page = live.metrics().encode(format, self.app.snapshot(&live));
                 reply.body.extend_from_slice(page.as_bytes());
             }
-            "/v1/policies" => policies(&live, reply),
+            "/v1/policies" => policies(&live, reader, reply),
             "/v1/overrides" => overrides::list(&self.app, reply),
             "/v1/top" => top::show(&live, query, reply)?,
-            path => probe(&self.app, path, query, reply),
+            path => probe(&self.app, path, query, reader, reply),
         }
         Ok(())
     }

@@ -243,11 +243,24 @@ pub(super) fn ended(id: &str, ending: &Ending, reply: &mut Reply) {
     reply.body.extend_from_slice(text.as_bytes());
 }
 
-/// The policies as the file says them, and which file that was.
-pub(crate) fn policies(live: &Live, reply: &mut Reply) {
+/// Who reads an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reader {
+    /// Anybody: texts of the file may be keys of customers.
+    Anybody,
+    /// Whoever may read the file.
+    Operator,
+}
+
+/// The policies as the file says them, and which file that was. Not everybody reads whose overrides there are.
+pub(crate) fn policies(live: &Live, reader: Reader, reply: &mut Reply) {
     reply.begin(200, JSON);
     let config = live.config();
-    let text = format!("{{\"sha\":\"{}\",\"policies\":{}}}", config.source_sha(), config.policies_json());
+    let policies = match reader {
+        Reader::Anybody => config.policies_json_public(),
+        Reader::Operator => config.policies_json(),
+    };
+    let text = format!("{{\"sha\":\"{}\",\"policies\":{policies}}}", config.source_sha());
     reply.body.extend_from_slice(text.as_bytes());
 }
 
@@ -256,11 +269,11 @@ pub(crate) const VERBOSE: &str = "verbose";
 
 /// Whether the process runs, and for `/readyz` whether it is not about to end; with `?verbose` also what it is at
 /// work with.
-pub(crate) fn probe(app: &App, path: &str, query: Option<&str>, reply: &mut Reply) {
+pub(crate) fn probe(app: &App, path: &str, query: Option<&str>, reader: Reader, reply: &mut Reply) {
     let ends = path == "/readyz" && app.is_draining();
     reply.begin(if ends { 503 } else { 200 }, "text/plain; charset=utf-8");
     if path == "/readyz" && query == Some(VERBOSE) {
-        reply.body.extend_from_slice(state(app, ends).as_bytes());
+        reply.body.extend_from_slice(state(app, ends, reader).as_bytes());
     } else {
         reply.body.extend_from_slice(if ends { b"draining\n" } else { b"ok\n" });
     }
@@ -270,14 +283,18 @@ pub(crate) fn probe(app: &App, path: &str, query: Option<&str>, reply: &mut Repl
 }
 
 /// Whether requests are taken, by which configuration, and what has become of the last reload if it failed.
-fn state(app: &App, ends: bool) -> String {
+fn state(app: &App, ends: bool, reader: Reader) -> String {
     let live = app.live();
     let word = if ends { "draining" } else { "ready" };
     let (sha, since) = (live.config().source_sha(), instant(live.since()));
     let mut text = format!("{word}\nconfiguration {sha} since {since}\n");
     if let Some(refused) = app.refused() {
         text.push_str(&format!("last reload failed at {}\n", instant(refused.at)));
-        for line in &refused.lines {
+        let lines = match reader {
+            Reader::Anybody => &refused.places,
+            Reader::Operator => &refused.lines,
+        };
+        for line in lines {
             text.push_str(&format!("  {line}\n"));
         }
     }

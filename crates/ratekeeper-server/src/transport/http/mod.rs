@@ -23,7 +23,7 @@ mod talk;
 mod unsent;
 mod wishes;
 
-pub(crate) use answer::{JSON, VERBOSE, policies, probe};
+pub(crate) use answer::{JSON, Reader, VERBOSE, policies, probe};
 pub(crate) use connection::{Site, serve};
 pub(crate) use explain::explain;
 pub(crate) use fields::Texts;

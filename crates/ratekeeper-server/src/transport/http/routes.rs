@@ -12,6 +12,7 @@ use hyper::{Method, Request, Response, Version};
 use crate::telemetry::Listener;
 use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
+use crate::transport::http::answer::Reader;
 use crate::transport::http::body;
 use crate::transport::http::connection::Site;
 use crate::transport::http::problem::Problem;
@@ -124,8 +125,8 @@ impl Service {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
         match path {
-            "/v1/policies" => answer::policies(&self.app().live(), reply),
-            probe => answer::probe(self.app(), probe, uri.query(), reply),
+            "/v1/policies" => answer::policies(&self.app().live(), Reader::Anybody, reply),
+            probe => answer::probe(self.app(), probe, uri.query(), Reader::Anybody, reply),
         }
         Ok(())
     }
