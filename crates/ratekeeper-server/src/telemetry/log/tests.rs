@@ -145,8 +145,8 @@ fn lines_have_their_fields_in_the_documented_order() {
 {"ts":"2026-01-01T00:00:00.001500Z","level":"debug","event":"delayed","policy":"jobs","limit":"start","key":"global","cost":1,"remaining":0,"delay_ms":1000,"mode":"enforce","source":"exact","protocol":"http"}
 {"ts":"2026-01-01T00:00:00.001500Z","level":"info","event":"reload","file":"rate keeper.yaml","sha":"0123abc","policies":3}
 {"ts":"2026-01-01T00:00:00.001500Z","level":"warn","event":"reload","file":"rate keeper.yaml","sha":"0123abc","policies":3,"message":"store `local` was resized"}
-{"ts":"2026-01-01T00:00:00.001500Z","level":"error","event":"reload_failed","file":"f","message":"no\nfile"}
-{"ts":"2026-01-01T00:00:00.001500Z","level":"error","event":"reload_failed","file":"f","sha":"4567def","line":3,"column":9,"message":"two words"}
+{"ts":"2026-01-01T00:00:00.001500Z","level":"error","event":"reload_failed","file":"f","code":"unreadable","message":"no\nfile"}
+{"ts":"2026-01-01T00:00:00.001500Z","level":"error","event":"reload_failed","file":"f","sha":"4567def","line":3,"column":9,"code":"wrong-type","message":"two words"}
 {"ts":"2026-01-01T00:00:00.001500Z","level":"info","event":"drain"}
 "#
     );
