@@ -1,7 +1,7 @@
 //! What becomes of a key's state when its limit changes: consumed units stay consumed, capped by the new
 //! capacity. A raise gives the difference at once; a cut never locks longer than the new period.
 
-use crate::algorithm::meter::in_units_of;
+use crate::algorithm::meter::{in_units_of, is_beyond, is_cut};
 use crate::algorithm::{Moment, Rule, State, fixed_window, sliding_window_counter};
 use crate::limit::Limit;
 
@@ -17,6 +17,18 @@ impl Limit {
             (Rule::Fixed, Rule::Fixed) => fixed_window::convert(self, old, state, at),
             (Rule::Counter, Rule::Counter) => sliding_window_counter::convert(self, old, state, at),
             _ => State::FRESH,
+        }
+    }
+
+    /// Whether [`Limit::convert`] could not keep all units in use: there are more than this limit holds. Whoever may
+    /// yet decide by the old limit again must keep the old state, too. Windows keep their counts, and are never cut;
+    /// of a queue it is the slots that end later than any of its own could.
+    #[must_use]
+    pub fn cuts(&self, old: &Self, state: State, at: &Moment) -> bool {
+        match (self.rule(), old.rule()) {
+            (Rule::Meter, Rule::Meter) => is_cut(self, old, state, at.us()),
+            (Rule::Queue, Rule::Queue) => is_beyond(self, in_whole_parts(self, old, state), at.us()),
+            _ => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use ratekeeper_core::Limit;
 use crate::store::memory::Shape;
 use crate::sync::{Mutex, lock};
 
-/// Lists of 1, 2, 4, … limits: together as many as a store can tell apart beside the first one.
+/// Lists of 1, 2, 4, … limits: together no fewer than a store can tell apart.
 const CHUNKS: usize = 15;
 
 /// A limit, and its number in the store.

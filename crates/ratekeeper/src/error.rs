@@ -12,7 +12,7 @@ pub enum BuildError {
     MaxKeysOutOfRange,
     /// The table does not fit into memory.
     OutOfMemory,
-    /// One store has met 32,767 different limits, and can tell no more apart.
+    /// One store has met 32,766 different limits, and can tell no more apart.
     TooManyLimits,
     /// The name is no [`Name`](ratekeeper_core::Name).
     Name(NameError),
@@ -24,7 +24,7 @@ impl fmt::Display for BuildError {
             Self::MaxKeysOutOfRange => f.write_str("`max_keys` is 1 to 1,000,000,000"),
             Self::OutOfMemory => f.write_str("a table for `max_keys` keys does not fit into memory"),
             Self::TooManyLimits => {
-                f.write_str("the store has met 32,767 different limits, and no more can be told apart")
+                f.write_str("the store has met 32,766 different limits, and no more can be told apart")
             }
             Self::Name(error) => error.fmt(f),
         }

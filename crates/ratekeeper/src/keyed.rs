@@ -99,7 +99,7 @@ impl KeyedLimiterBuilder {
     /// Another limit for some keys: asked at each decision, nothing is stored; `None` is the builder's limit.
     ///
     /// A key whose limit changes keeps its used units, capped by the new capacity, as long as the algorithm is
-    /// the same. At most 32,767 different limits are told apart; further ones are refused.
+    /// the same. At most 32,766 different limits are told apart; further ones are refused.
     ///
     /// ```
     /// use ratekeeper::{Key, KeyedLimiter, Limit};
@@ -346,7 +346,7 @@ impl KeyedLimiter {
     /// ```
     ///
     /// # Errors
-    /// [`BuildError::TooManyLimits`] if 32,767 different ones have been met, and
+    /// [`BuildError::TooManyLimits`] if 32,766 different ones have been met, and
     /// [`BuildError::OutOfMemory`] if the limit is the first sliding-window log and there is no memory for its table. The limit
     /// stays what it was.
     pub fn set_limit(&self, limit: Limit) -> Result<(), BuildError> {

@@ -160,11 +160,12 @@ pub(crate) fn credit(state: State, now: u64, units: u64) -> State {
 }
 
 /// The state under another limit: kept if the windows are the same, else moved into the new window of now
-/// unless the old one is over; at most the new N.
+/// unless the old one is over. A count above the new N is kept: it may go on under
+/// a larger one.
 pub(crate) fn convert(new: &Limit, old: &Limit, state: State, at: &Moment) -> State {
     if (new.window_us(), new.alignment()) == (old.window_us(), old.alignment()) {
         return state;
     }
     let (counted, _) = read(old, state, at);
-    window_of_now(new, at, counted.count.min(new.capacity())).into()
+    window_of_now(new, at, counted.count).into()
 }

@@ -202,8 +202,24 @@ pub(crate) fn credit(limit: &Limit, state: State, now: u64, units: u64) -> State
 /// and at most the new burst.
 pub(crate) fn in_units_of(new: &Limit, old: &Limit, state: State, now: u64) -> State {
     let fullest = Exact::whole(now).plus(new.span(), new.q());
+    kept_in_units_of(new, old, state, now).min(fullest).into()
+}
+
+/// Whether more units are in use than the new burst, so that [`in_units_of`] cuts some.
+pub(crate) fn is_cut(new: &Limit, old: &Limit, state: State, now: u64) -> bool {
+    kept_in_units_of(new, old, state, now) > Exact::whole(now).plus(new.span(), new.q())
+}
+
+/// Whether a state is beyond the fullest legal one.
+pub(crate) fn is_beyond(limit: &Limit, state: State, now: u64) -> bool {
+    Exact::from(state) > Exact::whole(now).plus(limit.span(), limit.q())
+}
+
+/// The level in units, rounded up to a microsecond when T changes; whatever is beyond the new burst counts as a
+/// microsecond beyond.
+fn kept_in_units_of(new: &Limit, old: &Limit, state: State, now: u64) -> Exact {
     let same_rate = (new.unit_us, new.unit_part, new.parts) == (old.unit_us, old.unit_part, old.parts);
-    let tat = if same_rate || Exact::from(state) <= Exact::whole(now) {
+    if same_rate || Exact::from(state) <= Exact::whole(now) {
         // A TAT that has passed may carry parts of another denominator: they are over, too.
         if same_rate { Exact::from(state) } else { Exact::whole(state.words[0]) }
     } else {
@@ -213,6 +229,5 @@ pub(crate) fn in_units_of(new: &Limit, old: &Limit, state: State, now: u64) -> S
             |limit: &Limit| u128::from(limit.unit_us) * u128::from(limit.parts) + u128::from(limit.unit_part);
         let kept = (backlog * p(new)).div_ceil(p(old) * u128::from(new.parts));
         Exact::whole(now + u64::try_from(kept).unwrap_or(u64::MAX).min(new.span_us + 1))
-    };
-    tat.min(fullest).into()
+    }
 }

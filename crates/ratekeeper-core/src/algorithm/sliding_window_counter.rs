@@ -196,13 +196,14 @@ pub(crate) fn credit(limit: &Limit, state: State, now: u64, units: u64) -> State
 }
 
 /// The state under another limit: kept if the window is the same, else all that still counts moves into the
-/// new window of now, at most the new N.
+/// new window of now: at most the new N, but no less than is in use, since it may go on under a larger one.
 pub(crate) fn convert(new: &Limit, old: &Limit, state: State, at: &Moment) -> State {
     if new.window_us() == old.window_us() {
         return state;
     }
     let (counts, _) = read(old, state, at);
-    let current = (counts.previous + counts.current).min(new.capacity());
+    let still = counts.current + counts.faded(at.us(), old.window_us());
+    let current = (counts.previous + counts.current).min(still.max(new.capacity()));
     let start = at.us() - at.us() % new.window_us();
     Counts { start, previous: 0, current }.into()
 }

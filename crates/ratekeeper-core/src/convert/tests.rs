@@ -53,6 +53,34 @@ fn a_new_window_takes_over_what_still_counts_capped() {
 }
 
 #[test]
+fn what_a_smaller_bucket_or_queue_cannot_hold_is_cut_and_windows_never_are() {
+    let at = |us| Moment::at(Micros::new(us));
+    let spec = |algorithm| Limit::per_minute(60).algorithm(algorithm);
+    for algorithm in [Algorithm::TokenBucket, Algorithm::Gcra, Algorithm::LeakyBucket] {
+        let (old, same_rate) = (spec(algorithm), spec(algorithm).burst(10));
+        let slower = Limit::per_minute(30).algorithm(algorithm).burst(10);
+        for new in [same_rate, slower] {
+            assert!(!new.cuts(&old, after(&old, 0, 10), &at(0)), "{algorithm:?}");
+            assert!(new.cuts(&old, after(&old, 0, 11), &at(0)), "{algorithm:?}");
+            // After a second a unit has drained.
+            assert!(new.cuts(&old, after(&old, 0, 11), &at(999_999)), "{algorithm:?}");
+            assert!(!new.cuts(&old, after(&old, 0, 11), &at(1_000_000)), "{algorithm:?}");
+        }
+    }
+    let queue = |waiting| spec(Algorithm::LeakyBucket).queue(waiting);
+    assert!(!queue(9).cuts(&queue(59), after(&queue(59), 0, 10), &at(0)));
+    assert!(queue(9).cuts(&queue(59), after(&queue(59), 0, 11), &at(0)));
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+        let (old, new) = (spec(algorithm), Limit::per_hour(5).algorithm(algorithm));
+        let state = after(&old, 0, 60);
+        assert!(!new.cuts(&old, state, &at(0)));
+        // All of them are still there when the old limit comes back.
+        let back = old.convert(&new, new.convert(&old, state, &at(0)), &at(0));
+        assert_eq!(remaining_and_wait(&old, back, 0, 1).0, 0, "{algorithm:?}");
+    }
+}
+
+#[test]
 fn another_rule_starts_afresh() {
     let old = Limit::per_minute(10);
     let new = old.algorithm(Algorithm::FixedWindow);

@@ -276,8 +276,8 @@ const MUTANTS: &[Mutant] = &[
         name: "live-entry-evicted",
         what: "a newcomer takes the place of an entry that is not fresh",
         file: "crates/ratekeeper/src/store/memory/rows.rs",
-        good: "slots.idle_at(*slot, &limit) <= now)",
-        bad: "slots.idle_at(*slot, &limit).get() <= now.get() + 60_000_000)",
+        good: "!taken(*slot) && slots.idle_at(*slot, limit.as_ref()).is_some_and(|idle_at| idle_at <= now)",
+        bad: "!taken(*slot) && slots.idle_at(*slot, limit.as_ref()).is_some_and(|at| at.get() <= now.get() + 60_000_000)",
         tests: LIBRARY,
     },
     Mutant {
@@ -350,6 +350,22 @@ const MUTANTS: &[Mutant] = &[
         file: "crates/ratekeeper/src/store/memory/overflow.rs",
         good: "let (units, state) = converted.max_by_key(|(units, _)| *units).unwrap_or((0, State::FRESH));",
         bad: "let (units, state) = (converted.count() as u64 * 0, State::FRESH);",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "refusal-forgets-the-cut",
+        what: "a refusal by a smaller limit forgets what that cannot hold, also for the larger one that comes back",
+        file: "crates/ratekeeper/src/store/memory/both.rs",
+        good: "Both::new(mine, side).map(|both| (BOTH, both.into()))",
+        bad: "Both::new(mine, side).map(|_| (query.shape, self.state))",
+        tests: LIBRARY,
+    },
+    Mutant {
+        name: "cut-side-stands-still",
+        what: "what a smaller limit admits is not counted for the larger one that comes back",
+        file: "crates/ratekeeper/src/store/memory/both.rs",
+        good: "(side.tat_us.max(now) + taken)",
+        bad: "side.tat_us.max(now)",
         tests: LIBRARY,
     },
     Mutant {

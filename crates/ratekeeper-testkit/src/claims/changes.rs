@@ -1,7 +1,7 @@
 //! Another limit for a key that is in use.
 
 use super::failure;
-use crate::generate::{Move, Op, Played, Run, horizon_us, play};
+use crate::generate::{Move, Op, Played, Run, Turn, horizon_us, play};
 use crate::oracle::{Admitted, Align, Rule, Subject, theorem};
 
 /// P14: when a limit is changed for another of its kind, used units stay used, at most the new capacity. What can be
@@ -82,6 +82,87 @@ pub fn changes_keep_what_is_used<S: Subject>(
         let last = later.len().saturating_sub(1);
         failure(new, &later, last, &format!("changed from {old:?}: {what}"))
     })
+}
+
+/// P14: when two limits take turns on a key, a refusal by the one leaves the other no more than it had, and no less
+/// but for the rounding of two changes; whoever is refused passes after the wait that it is told, if nobody else
+/// asks; and what both admit together keeps the theorem of the larger units and the faster rate. For limits that
+/// count in the same windows; `change` gives the subject the limit whose turn it is.
+///
+/// # Errors
+/// What was given away, or held back.
+pub fn turns_give_nothing_away<S: Subject>(
+    (one, two): (&Rule, &Rule),
+    mut subject: S,
+    mut change: impl FnMut(&mut S, &Rule),
+    start_us: u64,
+    turns: &[Turn],
+) -> Result<(), String> {
+    let horizon_us = horizon_us(one).min(horizon_us(two));
+    let mut admitted = Vec::new();
+    let mut trace = format!("{one:?}\n{two:?}\n");
+    let mut now = start_us;
+    for (number, turn) in turns.iter().enumerate() {
+        let (rule, other) = if turn.second { (two, one) } else { (one, two) };
+        let part_of = |most: u64, part: u16| (u128::from(most) * u128::from(part) / 1_000) as u64;
+        now += part_of(rule.full_period_us(), turn.wait);
+        if now > horizon_us {
+            break;
+        }
+        let cost = part_of(rule.capacity(), turn.cost).max(1);
+        change(&mut subject, other);
+        let before = subject.peek(now, 0).remaining;
+        change(&mut subject, rule);
+        let answer = subject.acquire(now, cost).0;
+        trace += &format!(
+            "{number:>4}: {now} {cost} by {}: {answer:?}\n",
+            if turn.second { "two" } else { "one" }
+        );
+        if answer.allowed {
+            admitted.push(Admitted { t_us: now, cost });
+            continue;
+        }
+        change(&mut subject, other);
+        let after = subject.peek(now, 0).remaining;
+        if after > before || after + rounded(one, two) < before {
+            return Err(format!(
+                "{trace}the other had {before} left before this refusal, and {after} after it"
+            ));
+        }
+        if let (true, Some(wait)) = (turn.insists, answer.retry_after_us)
+            && now + wait <= horizon_us
+        {
+            now += wait;
+            change(&mut subject, rule);
+            if !subject.acquire(now, cost).0.allowed {
+                return Err(format!("{trace}still refused after the wait of {wait} us that was told"));
+            }
+            admitted.push(Admitted { t_us: now, cost });
+        }
+    }
+    theorem::check(&larger(one, two), &admitted).map_err(|what| format!("{trace}{what}"))
+}
+
+/// How many units a level may seem to grow by when it is converted to and fro: each time by a microsecond's worth.
+fn rounded(one: &Rule, two: &Rule) -> u64 {
+    match one {
+        Rule::Meter { .. } => [one, two].map(|rule| 1 + rule.amount() / rule.window_us()).iter().sum(),
+        _ => 0,
+    }
+}
+
+/// A limit that admits whatever either of two admits.
+fn larger(one: &Rule, two: &Rule) -> Rule {
+    let pace = |rule: &Rule, of: &Rule| u128::from(rule.amount()) * u128::from(of.window_us());
+    match (one, two) {
+        (Rule::Meter { .. }, Rule::Meter { .. }) => {
+            let faster = if pace(one, two) >= pace(two, one) { one } else { two };
+            let (amount, window_us) = (faster.amount(), faster.window_us());
+            Rule::Meter { amount, window_us, burst: one.capacity().max(two.capacity()) }
+        }
+        _ if one.capacity() >= two.capacity() => one.clone(),
+        _ => two.clone(),
+    }
 }
 
 fn taken<S: Subject>(run: &mut Run<S>, expected: &Played) -> Option<Admitted> {

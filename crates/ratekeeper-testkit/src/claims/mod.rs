@@ -20,7 +20,7 @@ use std::fmt::Write;
 
 pub use agreement::{agrees_with_history, agrees_with_reference, fields_are_minimal};
 pub use bounds::{admissions_keep_their_bound, net_admissions_keep_their_bound, starts_are_spaced};
-pub use changes::changes_keep_what_is_used;
+pub use changes::{changes_keep_what_is_used, turns_give_nothing_away};
 pub use clocks::{jumps_admit_little_more, jumps_lock_nobody_out, small_steps_admit_no_more};
 pub use groups::{group_waits_are_exact, groups_agree_with_reference};
 pub use parts::parts_keep_their_bound_in_all_short_traces;

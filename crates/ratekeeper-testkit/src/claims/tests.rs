@@ -5,7 +5,7 @@ use proptest::strategy::Strategy;
 use super::*;
 use crate::generate::{
     anything, cases, changes, clock_steps, forward, group_cases, only_checks, queues, refunds, rules,
-    small_rules, small_steps, tiny_rules, without_clock_steps,
+    small_rules, small_steps, tiny_rules, turns, without_clock_steps,
 };
 use crate::oracle::{Align, Answer, Ask, Group, GroupAnswer, GroupSubject, GroupToken, Reference, Token};
 use crate::property::sample;
@@ -277,6 +277,79 @@ fn a_change_that_gives_units_away_or_takes_some_is_seen() {
     assert!(wrong(|subject, new, now| {
         let _ = subject.acquire(now, new.capacity());
     }));
+}
+
+/// Two buckets of one rate that take turns on one level; `forgets` on a refusal what the smaller one cannot hold.
+struct Turns {
+    burst: u64,
+    unit_us: u64,
+    tat: u64,
+    forgets: bool,
+    counts_refusals: bool,
+}
+
+impl Turns {
+    fn told(&self, t_us: u64, cost: u64) -> Answer {
+        let (span, base) = (self.burst * self.unit_us, self.tat.max(t_us));
+        let wait = (base + cost * self.unit_us).saturating_sub(span).saturating_sub(t_us);
+        let allowed = wait == 0;
+        Answer {
+            allowed,
+            reason: None,
+            remaining: (t_us + span).saturating_sub(base) / self.unit_us,
+            retry_after_us: Some(wait),
+            more_after_us: 0,
+            reset_after_us: base - t_us,
+            delay_us: 0,
+        }
+    }
+}
+
+impl Subject for Turns {
+    type Receipt = ();
+
+    fn acquire(&mut self, t_us: u64, cost: u64) -> (Answer, Option<()>) {
+        let answer = self.told(t_us, cost);
+        if answer.allowed {
+            self.tat = self.tat.max(t_us) + cost * self.unit_us;
+        } else if self.forgets {
+            self.tat = self.tat.min(t_us + self.burst * self.unit_us);
+        } else if self.counts_refusals {
+            self.tat += self.unit_us;
+        }
+        (answer, None)
+    }
+
+    fn peek(&mut self, t_us: u64, cost: u64) -> Answer {
+        self.told(t_us, cost)
+    }
+
+    fn reset(&mut self) {}
+
+    fn refund(&mut self, _: u64, (): &()) {}
+
+    fn refund_last(&mut self, _: u64, (): &(), _: u64) -> Option<()> {
+        None
+    }
+
+    fn credit(&mut self, _: u64, _: u64) {}
+}
+
+#[test]
+fn a_refusal_that_forgets_what_the_other_limit_knows_is_seen() {
+    let holds = |forgets: bool, counts_refusals: bool| {
+        (0..400).all(|seed| {
+            let ((small, large, unit_us), turns) = sample(&((1..9_u64, 9..60_u64, 1..9_u64), turns()), seed);
+            let [small, large] =
+                [small, large].map(|burst| Rule::Meter { amount: 1, window_us: unit_us, burst });
+            let subject = Turns { burst: 0, unit_us, tat: 0, forgets, counts_refusals };
+            let change = |subject: &mut Turns, rule: &Rule| subject.burst = rule.capacity();
+            turns_give_nothing_away((&small, &large), subject, change, 0, &turns).is_ok()
+        })
+    };
+    assert!(holds(false, false));
+    assert!(!holds(true, false));
+    assert!(!holds(false, true));
 }
 
 #[test]

@@ -21,8 +21,8 @@ pub use moves::{
 };
 pub use play::{Played, horizon_us, play};
 pub use rules::{
-    MAX_INSTANT_US, cases, changes, large_rules, nasty_rules, queues, rules, small_rules, start_us,
-    tiny_rules,
+    MAX_INSTANT_US, Turn, cases, changes, large_rules, nasty_rules, pairs, queues, rules, small_rules,
+    start_us, tiny_rules, turns,
 };
 pub use step::{Op, Run, Step};
 

@@ -110,6 +110,44 @@ pub fn changes(rules: impl Strategy<Value = Rule> + Clone + 'static) -> BoxedStr
         .boxed()
 }
 
+/// A limit, and one of its kind that counts in the same windows: a meter of other numbers, or any other limit of
+/// other units. One theorem holds for both together: that of the larger units and the faster rate.
+pub fn pairs(rules: impl Strategy<Value = Rule> + Clone + 'static) -> BoxedStrategy<(Rule, Rule)> {
+    (rules.clone(), rules)
+        .prop_map(|(rule, other)| {
+            let (amount, window_us) = match rule {
+                Rule::Meter { .. } => (other.amount(), other.window_us()),
+                Rule::Queue { .. } => (rule.amount(), rule.window_us()),
+                _ => (other.amount(), rule.window_us()),
+            };
+            let other = of_the_kind(&rule, amount, window_us, other.capacity());
+            (rule, other)
+        })
+        .boxed()
+}
+
+/// One question of two limits that take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// Whether it is the second limit's turn.
+    pub second: bool,
+    /// The wait before it, in thousandths of a full period of that limit.
+    pub wait: u16,
+    /// The cost, in thousandths of that limit's units; at least one.
+    pub cost: u16,
+    /// Whether a refused question is asked again after the wait that it was told.
+    pub insists: bool,
+}
+
+/// Questions of two limits: half of them at the same instant as the one before, many for one unit or for all.
+pub fn turns() -> BoxedStrategy<Vec<Turn>> {
+    let wait = prop_oneof![3 => Just(0_u16), 2 => 1..=50_u16, 1 => 1..=1_000_u16];
+    let cost = prop_oneof![2 => Just(0_u16), 1 => Just(1_000_u16), 2 => 0..=1_000_u16];
+    let turn = (any::<bool>(), wait, cost, prop::bool::weighted(0.2))
+        .prop_map(|(second, wait, cost, insists)| Turn { second, wait, cost, insists });
+    vec(turn, 1..60).boxed()
+}
+
 fn of_the_kind(rule: &Rule, amount: u64, window_us: u64, capacity: u64) -> Rule {
     let most = u128::from(SPAN_MAX_US) * u128::from(amount) / u128::from(window_us);
     let burst = capacity.min(u64::try_from(most).unwrap_or(u64::MAX)).max(1);

@@ -1,8 +1,9 @@
 use super::*;
 use crate::store::memory::MAX_SHAPES;
 
-/// One more than a store tells apart, since the first one has a place of its own.
-const MOST: usize = MAX_SHAPES + 1;
+/// All that the lists hold, and the first one, which has a place of its own.
+const MOST: usize = 1 << CHUNKS;
+const _: () = assert!(MOST >= MAX_SHAPES);
 
 #[test]
 fn as_many_limits_as_a_store_tells_apart_are_kept_and_not_one_more() {

@@ -11,7 +11,7 @@ use ratekeeper::{
 };
 use ratekeeper_testkit::claims;
 use ratekeeper_testkit::generate::{
-    anything, cases, changes, forward, group_cases, horizon_us, rules, start_us,
+    anything, cases, changes, forward, group_cases, horizon_us, pairs, rules, start_us, turns,
 };
 use ratekeeper_testkit::oracle::{self, Answer, GroupAnswer, GroupSubject, Rule, Subject};
 use ratekeeper_testkit::product::{answer, calendar, group_answer, limit};
@@ -199,6 +199,72 @@ fn p14_a_change_keeps_what_is_used_in_a_crowded_table_too() {
             subject.0.limits = Memory::new(std::slice::from_ref(&new), false).limits;
         };
         claims::changes_keep_what_is_used((&old, &new), subject, change, start, (&before, &after))
+    });
+}
+
+/// One key whose limit changes from question to question; asked `with_others`, beside a limit that is ample.
+struct InTurn {
+    memory: Memory,
+    with_others: bool,
+}
+
+impl InTurn {
+    fn decide(&self, t_us: u64, cost: u64, ask: Ask) -> Verdict {
+        self.memory.clock.set(Micros::new(t_us));
+        let checks = [self.memory.check(0, "k", cost), self.memory.check(1, "all", 0)];
+        let checks = if self.with_others { &checks[..] } else { &checks[..1] };
+        self.memory.store.decide_now(checks, ask).unwrap().limits()[0]
+    }
+}
+
+impl Subject for InTurn {
+    type Receipt = Token;
+
+    fn acquire(&mut self, t_us: u64, cost: u64) -> (Answer, Option<Token>) {
+        let verdict = self.decide(t_us, cost, Ask::Acquire);
+        (answer(&verdict), verdict.token())
+    }
+
+    fn peek(&mut self, t_us: u64, cost: u64) -> Answer {
+        answer(&self.decide(t_us, cost, Ask::Peek))
+    }
+
+    fn reset(&mut self) {
+        GroupSubject::reset(&mut self.memory, 0, "k");
+    }
+
+    fn refund(&mut self, t_us: u64, receipt: &Token) {
+        GroupSubject::refund(&mut self.memory, t_us, vec![(0, "k".to_owned(), *receipt)]);
+    }
+
+    fn refund_last(&mut self, t_us: u64, receipt: &Token, units: u64) -> Option<Token> {
+        let (rest, last) = receipt.split(units);
+        last.iter().for_each(|last| self.refund(t_us, last));
+        rest
+    }
+
+    fn credit(&mut self, t_us: u64, units: u64) {
+        GroupSubject::credit(&mut self.memory, t_us, oracle::Ask { limit: 0, key: "k", cost: units });
+    }
+}
+
+#[test]
+fn p14_two_limits_that_take_turns_on_a_key_admit_no_more_than_the_larger_one() {
+    let strategy = (pairs(rules()), start_us(), turns());
+    check("memory_turns", 4_000, strategy, |((one, two), start, turns)| {
+        let start = start.min(horizon_us(&one)).min(horizon_us(&two));
+        let ample = Rule::Fixed { amount: 9, window_us: 1_000, align: oracle::Align::Epoch };
+        let limits = [&one, &two].map(|rule| Memory::new(&[rule.clone(), ample.clone()], false).limits);
+        for (heals, with_others) in [(false, false), (true, false), (false, true), (true, true)] {
+            let memory = Memory::new(&[one.clone(), ample.clone()], heals);
+            let change = |subject: &mut InTurn, rule: &Rule| {
+                subject.memory.limits.clone_from(&limits[usize::from(*rule == two)]);
+            };
+            let subject = InTurn { memory, with_others };
+            claims::turns_give_nothing_away((&one, &two), subject, change, start, &turns)
+                .map_err(|what| format!("heals {heals}, with others {with_others}: {what}"))?;
+        }
+        Ok(())
     });
 }
 

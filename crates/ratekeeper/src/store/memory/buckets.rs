@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratekeeper_core::{Limit, Log, Micros, State};
 
-use super::table::{Bucket, Slots, Tag};
+use super::both::Both;
+use super::table::{BOTH, Bucket, Slots, Tag};
 use crate::sync::{Mutex, MutexGuard, lock, try_lock};
 
 /// Places of a bucket of two-word states: with the lock they fill 128 bytes.
@@ -95,8 +96,11 @@ impl Slots for WordSlots<'_> {
         before
     }
 
-    fn idle_at(&self, slot: usize, limit: &Limit) -> Micros {
-        limit.idle_at(self.state(slot))
+    fn idle_at(&self, slot: usize, limit: Option<&Limit>) -> Option<Micros> {
+        if self.tag(slot).shape() == BOTH {
+            return Some(Both::from(self.state(slot)).idle_at());
+        }
+        limit.map(|limit| limit.idle_at(self.state(slot)))
     }
 }
 
@@ -171,7 +175,8 @@ impl Slots for LogSlots<'_> {
         std::mem::replace(&mut self.slots[slot].log, log)
     }
 
-    fn idle_at(&self, slot: usize, limit: &Limit) -> Micros {
-        self.slots[slot].log.as_ref().map_or(Micros::ZERO, |log| log.idle_at(limit))
+    fn idle_at(&self, slot: usize, limit: Option<&Limit>) -> Option<Micros> {
+        let log = &self.slots[slot].log;
+        limit.map(|limit| log.as_ref().map_or(Micros::ZERO, |log| log.idle_at(limit)))
     }
 }

@@ -111,7 +111,7 @@ impl LogMemory {
             };
             for slot in 0..LogSlots::COUNT {
                 let limit = shapes.limit(slots.tag(slot).shape());
-                if limit.is_some_and(|limit| slots.idle_at(slot, &limit) <= now) {
+                if slots.idle_at(slot, limit.as_ref()).is_some_and(|idle_at| idle_at <= now) {
                     self.release(slots.vacate(slot));
                     found += 1;
                 }

@@ -9,6 +9,7 @@
 
 mod amend;
 mod batch;
+mod both;
 mod buckets;
 mod builder;
 mod footprint;
@@ -25,15 +26,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ratekeeper_core::{
-    Align, Ask, Check, Decision, Key, Limit, Log, MAX_LIMITS, Micros, Moment, NamedLimit, State, Store,
-    StoreError, Token, Verdict, decide_one,
+    Align, Ask, Check, Decision, Key, Limit, Log, MAX_LIMITS, Micros, Moment, NamedLimit, Store, StoreError,
+    Token, Verdict, decide_one,
 };
 
+use self::both::Reading;
 use self::buckets::{WordBucket, WordSlots};
 use self::logs::{LogMemory, LogTable};
 use self::overflow::Overflow;
 use self::shapes::Shapes;
-use self::table::{Array, Bucket, NO_SHAPE, Slots, Spilled, Table};
+use self::table::{Array, Bucket, Slots, Spilled, Table};
 use crate::clock::StoreClock;
 use crate::error::BuildError;
 use crate::sync::Mutex;
@@ -133,14 +135,6 @@ impl Inner {
             moment.period = query.calendar.map(|calendar| calendar.window(now));
         }
         moment
-    }
-
-    /// A stored state as this query's limit reads it: converted, if it was written with other parameters.
-    fn read_as(&self, query: &Query<'_>, shape: Shape, state: State, at: &Moment) -> State {
-        if shape == query.shape || shape == NO_SHAPE {
-            return state;
-        }
-        self.shapes.limit(shape).map_or(State::FRESH, |old| query.limit.convert(&old, state, at))
     }
 
     fn is_overflowing(&self) -> bool {
@@ -288,18 +282,22 @@ impl Inner {
         let at = self.moment(query, self.clock.now());
         let tag = slots.tag(slot);
         let is_here = slots.find(query.hash) == Some(slot);
-        let state =
-            if is_here { self.read_as(query, tag.shape(), slots.state(slot), &at) } else { State::FRESH };
-        let (write, verdict) = decide_one(query.limit, state, &at, query.cost, ask);
-        // A refusal converts, too: what is in use is to drain by the limit of now, or whoever only asks in vain would
-        // wait for as long as the limit before had it.
+        let reading =
+            if is_here { self.read(query, tag.shape(), slots.state(slot), at) } else { Reading::fresh(at) };
+        let (next, verdict) = decide_one(query.limit, reading.state, &reading.at, query.cost, ask);
         let is_asked = ask == Ask::Acquire && query.cost > 0 && query.cost <= query.limit.capacity();
-        let converted = (is_here && is_asked && tag.shape() != query.shape).then_some(state);
-        if let Some(state) = write.or(converted) {
+        let write = match next {
+            Some(next) => Some(reading.with(query, next)),
+            // A refusal converts, too: what is in use is to drain by the limit of now, or whoever only asks in vain
+            // would wait for as long as the limit before had it.
+            None if is_here && is_asked => reading.refused(query),
+            None => None,
+        };
+        if let Some((shape, state)) = write {
             if tag.is_empty() {
                 self.occupy();
             }
-            slots.claim(slot, query.hash, query.shape);
+            slots.claim(slot, query.hash, shape);
             slots.set_state(slot, state);
         }
         verdict

@@ -122,7 +122,7 @@ impl OfLimit {
             capacity - evaluate(query.limit, state, at, 0, Ask::Peek).untouched().remaining().min(capacity)
         };
         let converted = self.states.iter().map(|other| {
-            let state = query.store.read_as(query, other.shape, other.state, at);
+            let state = query.store.read(query, other.shape, other.state, *at).state;
             (used(other, state), state)
         });
         let (units, state) = converted.max_by_key(|(units, _)| *units).unwrap_or((0, State::FRESH));

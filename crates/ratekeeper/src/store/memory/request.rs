@@ -6,10 +6,11 @@ use ratekeeper_core::{
 };
 use smallvec::SmallVec;
 
+use super::both::Reading;
 use super::overflow::Overflows;
 use super::query::{Place, Query};
 use super::rows::{Before, Rows};
-use super::table::{Array, Shape, Spilled};
+use super::table::{Array, BOTH, Shape, Spilled};
 use super::{Inner, OnFull};
 
 /// A list with an entry per limit of a request: most have one or two, and then nothing is allocated.
@@ -412,9 +413,9 @@ impl<'q, 'a> Request<'q, 'a> {
     }
 
     /// The state that a seat holds, as this query's limit reads it.
-    fn words(&self, query: usize, held: usize, slot: usize) -> State {
+    fn reading(&self, query: usize, held: usize, slot: usize) -> Reading {
         let (q, rows) = (&self.queries[query], &self.held[held].rows);
-        q.store.read_as(q, rows.shape(slot), rows.state(slot), &self.moments[query])
+        q.store.read(q, rows.shape(slot), rows.state(slot), self.moments[query])
     }
 
     fn evaluate(&mut self, query: usize, cost: u64, ask: Ask) -> Evaluation {
@@ -426,7 +427,8 @@ impl<'q, 'a> Request<'q, 'a> {
                 q.evaluate(StateRef::Log(log), at, cost, ask)
             }
             Seat::Slot { held, slot, .. } => {
-                q.evaluate(StateRef::Words(self.words(query, *held, *slot)), at, cost, ask)
+                let reading = self.reading(query, *held, *slot);
+                q.evaluate(StateRef::Words(reading.state), &reading.at, cost, ask)
             }
             // Together they want more than one state can ever hold, but each alone may pass: not now.
             Seat::Overflow { .. } if cost > q.limit.capacity() && q.cost <= q.limit.capacity() => {
@@ -470,8 +472,13 @@ impl<'q, 'a> Request<'q, 'a> {
         let (q, at) = (&self.queries[query], self.moments[query]);
         match &self.seats[query] {
             Seat::Slot { held, slot, .. } => {
+                let (shape, state) = if q.is_log() {
+                    (q.shape, State::FRESH)
+                } else {
+                    self.reading(query, *held, *slot).with(q, evaluation.next())
+                };
                 let rows = &mut self.held[*held].rows;
-                rows.write(*slot, q.hash, q.shape, evaluation.next());
+                rows.write(*slot, q.hash, shape, state);
                 if let Some(log) = rows.log_mut(*slot) {
                     q.store.record(q, log, &at, evaluation.cost());
                 }
@@ -490,15 +497,20 @@ impl<'q, 'a> Request<'q, 'a> {
     fn heal(&mut self, query: usize, evaluation: &Evaluation) {
         let (q, at) = (&self.queries[query], self.moments[query]);
         match (&self.seats[query], evaluation.healed()) {
-            (Seat::Slot { held, slot, before: None }, healed) => {
-                let converted = if q.is_log() { State::FRESH } else { self.words(query, *held, *slot) };
-                let rows = &mut self.held[*held].rows;
-                let is_other = !q.is_log() && rows.shape(*slot) != q.shape;
-                match (healed, rows.log_mut(*slot)) {
-                    (Some(_), Some(log)) => log.heal(&at),
-                    (Some(healed), None) => rows.write(*slot, q.hash, q.shape, healed),
-                    (None, None) if is_other => rows.write(*slot, q.hash, q.shape, converted),
-                    (None, _) => {}
+            (Seat::Slot { held, slot, before: None }, healed) if q.is_log() => {
+                if let (Some(_), Some(log)) = (healed, self.held[*held].rows.log_mut(*slot)) {
+                    log.heal(&at);
+                }
+            }
+            // Who asks for nothing converts nothing.
+            (Seat::Slot { held, slot, before: None }, healed) if q.cost > 0 => {
+                let reading = self.reading(query, *held, *slot);
+                let write = match healed {
+                    Some(healed) => Some(reading.with(q, healed)),
+                    None => reading.refused(q),
+                };
+                if let Some((shape, state)) = write {
+                    self.held[*held].rows.write(*slot, q.hash, shape, state);
                 }
             }
             (Seat::Overflow { shape }, Some(healed)) => self.overflows.heal(q, *shape, &at, healed),
@@ -515,18 +527,30 @@ impl<'q, 'a> Request<'q, 'a> {
                 continue;
             };
             let rows = &mut self.held[held].rows;
-            // States are amended as they were written. A key that is named twice may have left already.
-            let shape = rows.shape(slot);
+            // States are amended as they were written: one of two limits by that of the query. A key that is named
+            // twice may have left already.
+            let sides = match rows.shape(slot) {
+                BOTH => q.store.sides(q.shape, rows.state(slot), &at),
+                _ => None,
+            };
+            let (shape, mut state) = match sides {
+                Some((mine, _)) => (mine.shape, mine.state()),
+                None => (rows.shape(slot), rows.state(slot)),
+            };
             let Some(limit) = q.store.shapes.limit(shape) else { continue };
-            let mut state = rows.state(slot);
             let is_fresh = if let Some(log) = rows.log_mut(slot) {
                 amend(at, Found::Log { query: i, limit: &limit, log, shared: false });
                 q.store.log_memory.trim(log);
                 log.is_empty()
             } else {
                 amend(at, Found::Words { query: i, limit: &limit, state: &mut state, shared: false });
+                let is_fresh = state == State::FRESH;
+                let (shape, state) = match sides {
+                    Some(sides) => q.store.amended(&limit, sides, state, &at),
+                    None => (shape, state),
+                };
                 rows.write(slot, q.hash, shape, state);
-                state == State::FRESH
+                is_fresh
             };
             if is_fresh {
                 q.store.log_memory.release(rows.vacate(slot));

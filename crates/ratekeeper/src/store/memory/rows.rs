@@ -54,7 +54,7 @@ pub(super) fn find_idle<S: Slots>(
 ) -> Option<usize> {
     (0..S::COUNT).find(|slot| {
         let limit = shapes.limit(slots.tag(*slot).shape());
-        !taken(*slot) && limit.is_some_and(|limit| slots.idle_at(*slot, &limit) <= now)
+        !taken(*slot) && slots.idle_at(*slot, limit.as_ref()).is_some_and(|idle_at| idle_at <= now)
     })
 }
 

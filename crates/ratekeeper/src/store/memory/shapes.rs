@@ -7,8 +7,8 @@ use ratekeeper_core::Limit;
 
 use super::table::{NO_SHAPE, Shape};
 
-/// The most different limits that one store can meet: what 15 bits can name besides "empty".
-pub(crate) const MAX_SHAPES: usize = (1 << 15) - 1;
+/// The most different limits that one store can meet: what 15 bits can name besides "empty" and "two limits".
+pub(crate) const MAX_SHAPES: usize = (1 << 15) - 2;
 
 #[derive(Default)]
 pub(super) struct Shapes {

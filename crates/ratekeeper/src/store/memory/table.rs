@@ -29,6 +29,8 @@ const FLAG: u64 = 1;
 /// Index of the parameters that a state was written with; see [`super::shapes`].
 pub(crate) type Shape = u16;
 pub(super) const NO_SHAPE: Shape = 0;
+/// The state is of two limits: see [`super::both`].
+pub(super) const BOTH: Shape = (1 << SHAPE_BITS) - 1;
 
 impl Tag {
     #[inline(always)]
@@ -101,8 +103,8 @@ pub(super) trait Slots {
     fn set_tag(&mut self, slot: usize, tag: Tag);
     /// Puts a state in and takes the former one out.
     fn replace(&mut self, slot: usize, state: Self::State) -> Self::State;
-    /// The instant from which the state of a slot equals fresh.
-    fn idle_at(&self, slot: usize, limit: &Limit) -> Micros;
+    /// The instant from which the state of a slot equals fresh; `limit` is that of its shape, if it has one.
+    fn idle_at(&self, slot: usize, limit: Option<&Limit>) -> Option<Micros>;
 
     #[inline(always)]
     fn find(&self, hash: Hash) -> Option<usize> {
