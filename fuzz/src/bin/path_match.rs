@@ -31,8 +31,12 @@ fuzz_target!(|data: &[u8]| {
         ..Facts::default()
     };
     let Ok(seen) = Seen::new(&facts) else { return };
-    let request =
-        Request { method, path: path.flatten(), host: plain_host(authority(target).unwrap_or(host)), value };
+    let request = Request {
+        method,
+        path: path.flatten(),
+        host: plain_host(authority(target).unwrap_or(host)),
+        value: value.trim_ascii(),
+    };
     let policies: Vec<(Match, bool)> = lines.take(16).filter_map(|line| policy(line, &request)).collect();
     let fitting = |(policy, (conditions, fits)): (usize, &(Match, bool))| {
         assert_eq!(conditions.fits(&seen).is_ok(), *fits, "{conditions}: {facts:?}");
