@@ -10,7 +10,7 @@ use crate::fault::{Fault, code};
 use crate::found::FoundKey;
 use crate::glob::Glob;
 use crate::limit::limit_fault;
-use crate::options::Action;
+use crate::options::{Action, OnExcess, Options};
 use crate::policy::{Policy, PolicyLimit};
 
 /// What is different for some keys of a policy.
@@ -318,12 +318,25 @@ impl Policy {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn exception(&self, exception: &Exception<'_>) -> Result<Act, Vec<ExceptionError>> {
+        self.exception_upon(self.limits(), exception)
+    }
+
+    /// The same for a key that has other limits already, as by an override of the file: of those stays what is not
+    /// said. `base` is [`Policy::limits`] with other numbers.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn exception_upon(
+        &self,
+        base: &[PolicyLimit],
+        exception: &Exception<'_>,
+    ) -> Result<Act, Vec<ExceptionError>> {
         let limits = match exception {
             Exception::Action(action) => return Ok(Act::Action(*action)),
             Exception::Limits(limits) => limits,
         };
         let mut wrong = Vec::new();
-        let mut all = self.limits().to_vec();
+        let mut all = base.to_vec();
         for (name, numbers) in *limits {
             let own = |limit: &&mut PolicyLimit| limit.key.is_none() && limit.named.name().as_str() == *name;
             let Some(limit) = all.iter_mut().find(own) else {
@@ -331,7 +344,10 @@ impl Policy {
                 continue;
             };
             match numbers.of(self.name(), limit) {
-                Ok(other) => *limit = other,
+                Ok(other) => {
+                    wrong.extend(self.cost_never_fits(&other, numbers));
+                    *limit = other;
+                }
                 Err((field, fault)) => {
                     wrong.push(ExceptionError::Numbers {
                         limit: (*name).to_owned(),
@@ -343,5 +359,23 @@ impl Policy {
             }
         }
         if wrong.is_empty() { Ok(Act::Limits(all)) } else { Err(wrong) }
+    }
+
+    /// That what a request costs by this policy is above what a limit ever holds, as a file may not say it either.
+    fn cost_never_fits(&self, limit: &PolicyLimit, numbers: &Numbers<'_>) -> Option<ExceptionError> {
+        let Options { cost, on_excess, .. } = self.options();
+        let (most, capacity) = (cost.max(), limit.named.limit().capacity());
+        if *on_excess == OnExcess::Drain || most <= capacity {
+            return None;
+        }
+        let said = [(numbers.burst.is_some(), "burst"), (numbers.limit.is_some(), "limit")];
+        Some(ExceptionError::Numbers {
+            limit: limit.named.name().to_string(),
+            field: said.iter().find(|(is_said, _)| *is_said).map_or("queue", |(_, field)| field),
+            message: format!(
+                "it never holds more than {capacity}, and a request costs up to {most} by the policy"
+            ),
+            hint: Some(format!("let it hold at least {most}")),
+        })
     }
 }

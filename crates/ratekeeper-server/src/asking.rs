@@ -3,11 +3,13 @@
 use ratekeeper_core::{Check, Decision};
 use ratekeeper_policy::{Action, Applied, Does, Few, Mode};
 
-use crate::live::Live;
+use crate::live::{Live, Seen};
 
 /// What the policies of a request ask, laid out for the stores.
 pub(crate) struct Asking<'p> {
     applied: &'p [Applied<'p>],
+    /// What is told of it.
+    seen: Seen<'p>,
     /// The limits that are enforced, in the order of the policies.
     checks: Few<Check<'p>>,
     /// Whose they are, in the same order.
@@ -39,9 +41,10 @@ pub(crate) enum Stores {
 
 impl<'p> Asking<'p> {
     /// Lays out what `applied` ask.
-    pub(crate) fn new(live: &Live, applied: &'p [Applied<'p>]) -> Self {
+    pub(crate) fn new(live: &Live, applied: &'p [Applied<'p>], seen: Seen<'p>) -> Self {
         let mut asking = Self {
             applied,
+            seen,
             checks: Few::default(),
             places: Few::default(),
             blocked: None,
@@ -85,6 +88,11 @@ impl<'p> Asking<'p> {
         self.applied
     }
 
+    /// What is told of the request in the log.
+    pub(crate) const fn seen(&self) -> &Seen<'p> {
+        &self.seen
+    }
+
     /// The limits that are enforced.
     pub(crate) fn checks(&self) -> &[Check<'p>] {
         &self.checks
@@ -98,6 +106,14 @@ impl<'p> Asking<'p> {
     /// The policy that refuses without asking any limit.
     pub(crate) fn blocked(&self) -> Option<&'p Applied<'p>> {
         self.applied.get(self.blocked?)
+    }
+
+    /// All policies that do, the one that is named first.
+    pub(crate) fn blockers(&self) -> impl Iterator<Item = &'p Applied<'p>> + use<'p> {
+        let is_blocker = |applied: &&Applied<'_>| {
+            applied.mode == Mode::Enforce && matches!(applied.does, Does::Action(Action::Block))
+        };
+        self.blocked.and_then(|first| self.applied.get(first..)).unwrap_or_default().iter().filter(is_blocker)
     }
 
     /// The policies that only show what they would do.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use ratekeeper_core::{Key, Micros, Name, StoreError};
 use ratekeeper_policy::{
-    Act, Action, Applied, Call, CallError, Exception, ExceptionError, KeyDoubt, KeySpec, Numbers, Policy,
-    canonical,
+    Act, Action, Applied, Call, CallError, Does, Exception, ExceptionError, KeyDoubt, KeySpec, Numbers,
+    Policy, canonical,
 };
 
 use crate::live::Live;
@@ -21,6 +21,9 @@ use crate::transport::http::Texts;
 /// How many hold at once: as many as a policy of the file may have. They are for single customers and for a while; with
 /// all that they mean some 20 MB.
 pub(crate) const MAX_EXCEPTIONS: usize = 10_000;
+/// How many different limits a store must be able to meet yet when an override brings other numbers: a store forgets
+/// none, and the next file needs some too.
+pub(crate) const MIN_LIMITS_LEFT: usize = 4_096;
 /// The shortest time that one holds: less would be over before anybody has looked.
 pub(crate) const MIN_TTL: Duration = Duration::from_secs(1);
 /// The longest: what is to stay belongs into the file.
@@ -59,17 +62,19 @@ impl OwnNumbers {
 }
 
 impl Wish {
-    /// What it comes to for the keys of a policy.
+    /// What it comes to for a key of a policy, as [`meant`] found it: what is not said stays as the file has it for
+    /// that key.
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub(crate) fn act(&self, policy: &Policy) -> Result<Act, Vec<ExceptionError>> {
+    pub(crate) fn act(&self, policy: &Policy, of: &Applied<'_>) -> Result<Act, Vec<ExceptionError>> {
         match self {
-            Self::Action(action) => policy.exception(&Exception::Action(*action)),
+            Self::Action(action) => Ok(Act::Action(*action)),
             Self::Limits(limits) => {
                 let limits: Vec<_> =
                     limits.iter().map(|(name, numbers)| (name.as_str(), numbers.borrowed())).collect();
-                policy.exception(&Exception::Limits(&limits))
+                let base = if let Does::Limits(limits) = of.does { limits } else { policy.limits() };
+                policy.exception_upon(base, &Exception::Limits(&limits))
             }
         }
     }
@@ -80,7 +85,8 @@ impl Wish {
 /// # Errors
 /// If the text is no key of the policy, or its key tells nobody apart.
 pub(crate) fn meant<'a>(policy: &'a Policy, key: &'a str) -> Result<Applied<'a>, NoKey> {
-    if policy.key().is_some_and(KeySpec::is_global) {
+    // Without a `key` none is found in requests: there is nothing that could be different for one.
+    if policy.key().is_none_or(KeySpec::is_global) {
         return Err(NoKey::Everybody);
     }
     let call = Call { key: Some(key), keys: &[], cost: 1 };
@@ -187,6 +193,10 @@ impl Said {
         if self.entries.len() >= MAX_EXCEPTIONS && !self.entries.contains_key(&which) {
             return Err(NotTaken::Full);
         }
+        let has_limits = matches!(act, Act::Limits(_));
+        if has_limits && live.store_of(policy).distinct_limits_left() < MIN_LIMITS_LEFT {
+            return Err(NotTaken::Store(StoreError::TooManyShapes));
+        }
         let item = Item::new(live, policy, act, until).map_err(NotTaken::Store)?;
         let mut compiled = live.exceptions().clone();
         compiled.set(place(policy, &which.1), item);
@@ -235,7 +245,7 @@ impl Entry {
             .ok_or_else(|| "there is no such policy any more".to_owned())?;
         let applied = meant(policy, &self.key).map_err(|wrong| wrong.to_string())?;
         let key = applied.key().ok_or_else(|| NoKey::Unusable.to_string())?;
-        let act = self.wish.act(policy).map_err(|wrong| match wrong.first() {
+        let act = self.wish.act(policy, &applied).map_err(|wrong| match wrong.first() {
             Some(ExceptionError::UnknownLimit(limit)) => format!("there is no limit `{limit}` of its key"),
             Some(ExceptionError::Numbers { limit, message, .. }) => format!("limit `{limit}`: {message}"),
             None => String::new(),

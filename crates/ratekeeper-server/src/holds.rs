@@ -54,7 +54,7 @@ struct Open {
 pub(crate) struct Ending {
     /// The policy that decided, if one did. A reload since may have taken it away.
     pub(crate) policy: Option<Name>,
-    /// What was held.
+    /// What was held: the most that a limit has taken; 0 if none was asked.
     pub(crate) held: u64,
     /// What it came to; 0 if it was given back.
     pub(crate) cost: u64,

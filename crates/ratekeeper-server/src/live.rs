@@ -270,7 +270,9 @@ impl Live {
         let decision = match asking.stores {
             Stores::None => None,
             Stores::One(store) => Some(self.timed(store, |store| store.decide_now(asking.checks(), ask))?),
-            Stores::Several => Some(MemoryStore::decide_across(&self.across(asking), ask)?),
+            Stores::Several => {
+                Some(self.timed_across(asking, |parts| MemoryStore::decide_across(parts, ask))?)
+            }
         };
         self.shown(asking, decision, ask)
     }
@@ -285,7 +287,7 @@ impl Live {
         let decided = match asking.stores {
             Stores::None => None,
             Stores::One(store) => Some(self.timed(store, |store| store.reserve_now(asking.checks()))?),
-            Stores::Several => Some(MemoryStore::reserve_across(&self.across(asking))?),
+            Stores::Several => Some(self.timed_across(asking, MemoryStore::reserve_across)?),
         };
         let decision = decided.map(|(decision, reservation)| {
             taken.enforced = reservation;
@@ -296,7 +298,7 @@ impl Live {
         if outcome.allowed() {
             for applied in asking.shadows() {
                 let shadows = &mut taken.shadows;
-                self.show(applied, &mut outcome, Ask::Acquire, |store, checks| {
+                self.show((asking, applied), &mut outcome, Ask::Acquire, |store, checks| {
                     let (decision, reservation) = store.reserve_now(checks)?;
                     shadows.extend(reservation);
                     Ok(decision)
@@ -306,12 +308,32 @@ impl Live {
         Ok((outcome, taken))
     }
 
-    /// The limits of a request with the stores that they lie in.
-    fn across<'s>(&'s self, asking: &Asking<'s>) -> Vec<(&'s MemoryStore, Check<'s>)> {
-        let store =
-            |place: &Place| asking.applied().get(place.applied).map(|applied| self.store_of(applied.policy));
-        let parts = asking.places().iter().zip(asking.checks());
-        parts.filter_map(|(place, check)| Some((store(place)?, *check))).collect()
+    /// Asks the stores that the limits of a request lie in together, and notes of each of them how long that took.
+    fn timed_across<'s, T>(
+        &'s self,
+        asking: &Asking<'s>,
+        ask: impl FnOnce(&[(&'s MemoryStore, Check<'s>)]) -> T,
+    ) -> T {
+        let number = |place: &Place| Some(self.store_number(asking.applied().get(place.applied)?.policy));
+        let numbered = asking.places().iter().map(number).zip(asking.checks());
+        let mut numbers: Few<usize> = Few::default();
+        let mut parts: Vec<(&MemoryStore, Check<'_>)> = Vec::with_capacity(asking.checks().len());
+        for (number, check) in numbered {
+            let Some((number, (_, store))) = number.and_then(|n| Some((n, self.stores.get(n)?))) else {
+                continue;
+            };
+            parts.push((store, *check));
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+        let started = self.now();
+        let answer = ask(&parts);
+        let took = self.since_then(started);
+        for number in numbers.iter() {
+            self.metrics.decision_took(*number, took);
+        }
+        answer
     }
 
     /// Asks those that only show themselves, if the request passes: each alone, as if it alone were enforced.
@@ -325,7 +347,8 @@ impl Live {
             Outcome { decision, is_blocked: asking.blocked().is_some(), shadow_denied: Vec::new() };
         if outcome.allowed() {
             for applied in asking.shadows() {
-                self.show(applied, &mut outcome, ask, |store, checks| store.decide_now(checks, ask))?;
+                let shown = (asking, applied);
+                self.show(shown, &mut outcome, ask, |store, checks| store.decide_now(checks, ask))?;
             }
         }
         Ok(outcome)
@@ -333,20 +356,30 @@ impl Live {
 
     fn show(
         &self,
-        applied: &Applied<'_>,
+        (asking, applied): (&Asking<'_>, &Applied<'_>),
         outcome: &mut Outcome,
         why: Ask,
         ask: impl FnOnce(&MemoryStore, &[Check<'_>]) -> Result<Decision, StoreError>,
     ) -> Result<(), StoreError> {
         let Some(policy) = self.config.policies.get(applied.policy) else { return Ok(()) };
         match applied.does {
-            Does::Action(Action::Bypass) => {}
-            Does::Action(Action::Block) => outcome.shadow_denied.push(policy.name().to_string()),
+            Does::Action(action) => {
+                if why == Ask::Acquire {
+                    self.count_action(applied, action);
+                }
+                if action == Action::Block {
+                    if let (Ask::Acquire, Some(served)) = (why, self.served.get(applied.policy)) {
+                        let request = asking.seen().request();
+                        self.log.would_block(&served.log, applied.key().as_ref(), request);
+                    }
+                    outcome.shadow_denied.push(policy.name().to_string());
+                }
+            }
             Does::Limits(_) => {
                 let checks: Few<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
                 let decision = self.timed(self.store_number(applied.policy), |store| ask(store, &checks))?;
                 if why == Ask::Acquire {
-                    self.note_shadow(applied, &checks, &decision);
+                    self.note_shadow(applied, &checks, &decision, asking.seen());
                 }
                 let refusing = checks.iter().zip(decision.limits()).filter(|(_, verdict)| !verdict.allowed());
                 let name = |(check, _): (&Check<'_>, _)| format!("{}.{}", policy.name(), check.limit.name());
@@ -360,9 +393,12 @@ impl Live {
     fn timed<T>(&self, store: usize, ask: impl FnOnce(&MemoryStore) -> T) -> T {
         let started = self.now();
         let answer = ask(&self.stores[store].1);
-        let took = Duration::from_micros(self.now().get().saturating_sub(started.get()));
-        self.metrics.decision_took(store, took);
+        self.metrics.decision_took(store, self.since_then(started));
         answer
+    }
+
+    fn since_then(&self, started: Micros) -> Duration {
+        Duration::from_micros(self.now().get().saturating_sub(started.get()))
     }
 
     /// The policy that a misspelt name probably means.
@@ -372,13 +408,26 @@ impl Live {
     }
 
     /// Counts what became of a request that asked for units, and tells of refusals. Looks are no decisions.
-    pub(crate) fn note(&self, asking: &Asking<'_>, outcome: &Outcome, seen: &Seen<'_>) {
-        let Some(decision) = &outcome.decision else {
-            for applied in asking.applied().iter().filter(|applied| applied.mode == Mode::Enforce) {
-                self.note_action(applied, seen);
+    pub(crate) fn note(&self, asking: &Asking<'_>, outcome: &Outcome) {
+        let seen = asking.seen();
+        // Of a refused request only those count it that refuse it; one line tells of it, under the name of the answer.
+        for applied in asking.blockers() {
+            self.count_action(applied, Action::Block);
+        }
+        if let Some(applied) = asking.blocked() {
+            if let Some(served) = self.served.get(applied.policy) {
+                self.log.blocked(&served.log, applied.key().as_ref(), seen.request());
             }
             return;
-        };
+        }
+        if outcome.allowed() {
+            for applied in asking.applied().iter().filter(|applied| applied.mode == Mode::Enforce) {
+                if let Does::Action(action) = applied.does {
+                    self.count_action(applied, action);
+                }
+            }
+        }
+        let Some(decision) = &outcome.decision else { return };
         let mut parts = asking.by_policy();
         if let (Some((applied, _)), None) = (parts.next(), parts.next()) {
             // Most requests meet one policy, which has the whole decision for itself.
@@ -391,11 +440,6 @@ impl Live {
                 if own.allowed == decision.allowed {
                     self.note_decision(applied, asking.checks().get(range).unwrap_or_default(), &own, seen);
                 }
-            }
-        }
-        for applied in asking.applied() {
-            if applied.mode == Mode::Enforce && decision.allowed {
-                self.note_action(applied, seen);
             }
         }
     }
@@ -418,26 +462,21 @@ impl Live {
     }
 
     /// Counts what a policy in shadow mode would have done.
-    fn note_shadow(&self, applied: &Applied<'_>, checks: &[Check<'_>], decision: &Decision) {
+    fn note_shadow(&self, applied: &Applied<'_>, checks: &[Check<'_>], decision: &Decision, seen: &Seen<'_>) {
         let binding = applied.checks().nth(decision.binding).map(|(place, _)| place);
         if let Some(metrics) = self.metrics.policy(applied.policy) {
             metrics.shown(decision, binding);
         }
-        let request = Request { protocol: Protocol::Http, method: None, path: None, trace_id: None };
-        let decided = Decided { checks, decision, mode: Mode::Shadow.name(), request };
+        let decided = Decided { checks, decision, mode: Mode::Shadow.name(), request: seen.request() };
         if let Some(served) = self.served.get(applied.policy) {
             self.log.shown(&served.log, &decided);
         }
     }
 
-    /// Counts what a policy does without asking any limit.
-    fn note_action(&self, applied: &Applied<'_>, seen: &Seen<'_>) {
-        let Does::Action(action) = applied.does else { return };
+    /// Counts what a policy does without asking any limit, or would do.
+    fn count_action(&self, applied: &Applied<'_>, action: Action) {
         if let Some(metrics) = self.metrics.policy(applied.policy) {
-            metrics.acted(action);
-        }
-        if let (Action::Block, Some(served)) = (action, self.served.get(applied.policy)) {
-            self.log.blocked(&served.log, applied.key().as_ref(), seen.request());
+            metrics.acted(action, applied.mode);
         }
     }
 

@@ -4,6 +4,7 @@ use ratekeeper_policy::{Config, Exceptions as _};
 use super::*;
 use crate::app::App;
 use crate::asking::{Asking, Outcome};
+use crate::live::Seen;
 
 const FILE: &str = "
 version: 1
@@ -40,7 +41,7 @@ fn set(app: &App, key: &str, wish: &Wish, ttl: Duration) -> Result<(), String> {
         let policy = &live.config().policies[0];
         let applied = meant(policy, key).map_err(|wrong| wrong.to_string())?;
         let canonical = canonical(&applied.key().expect("it has one"));
-        let act = wish.act(policy).map_err(|wrong| format!("{wrong:?}"))?;
+        let act = wish.act(policy, &applied).map_err(|wrong| format!("{wrong:?}"))?;
         Ok(New { policy: 0, key: key.to_owned(), canonical, wish: wish.clone(), act, until })
     })
 }
@@ -62,7 +63,7 @@ fn ask(app: &App, key: &str) -> Outcome {
     let live = app.live();
     let call = Call { key: Some(key), keys: &[], cost: 1 };
     let plan = live.config().policies.named_except(0, &call, &**live).expect("a good call");
-    let asking = Asking::new(&live, plan.applied());
+    let asking = Asking::new(&live, plan.applied(), Seen::default());
     live.decide(&asking, Ask::Acquire).expect("an answer")
 }
 
@@ -199,6 +200,86 @@ fn a_policy_that_counts_everybody_together_has_no_keys_to_except() {
             .replace("    overrides: [{ key: blocked, action: block }]\n", ""),
     );
     assert_eq!(meant(&file.policies[0], "a").err(), Some(NoKey::Everybody));
+    let file = config(
+        "version: 1\npolicies: [{ name: p, limits: [{ name: l, algorithm: gcra, limit: 1/s, key: [ip] }] }]",
+    );
+    assert_eq!(meant(&file.policies[0], "a").err(), Some(NoKey::Everybody), "nor has one without a key");
     let file = config(FILE);
     assert!(matches!(meant(&file.policies[0], "").err(), Some(NoKey::Wrong(CallError::Empty(_)))));
+}
+
+#[test]
+fn what_is_not_said_stays_as_the_file_has_it_for_that_key() {
+    let file = "
+version: 1
+policies:
+  - name: p
+    key: [header:x-user]
+    limits:
+      - { name: l, algorithm: token-bucket, limit: 1/day, burst: 2 }
+      - { name: m, algorithm: token-bucket, limit: 1/day, burst: 3 }
+    overrides:
+      - { key: 'gold-*', limits: { l: { limit: 9/day, burst: 9 }, m: { burst: 7 } } }
+      - { key: closed, action: block }
+";
+    let app = App::on(config(file), Some(clock())).expect("a store");
+    let five = OwnNumbers { burst: Some(5), ..OwnNumbers::default() };
+    let wish = Wish::Limits(vec![("l".to_owned(), five)]);
+    for (key, passes) in [("gold-1", 5), ("closed", 3), ("u", 3)] {
+        set(&app, key, &wish, MAX_TTL).expect("room");
+        let live = app.live();
+        let call = Call { key: Some(key), keys: &[], cost: 1 };
+        let plan = live.config().policies.named_except(0, &call, &**live).expect("a good call");
+        let Does::Limits(limits) = plan.applied()[0].does else { panic!("{key} has limits") };
+        let amounts: Vec<u64> = limits.iter().map(|limit| limit.named.limit().spec().amount).collect();
+        assert_eq!(amounts, if key == "gold-1" { [9, 1] } else { [1, 1] }, "{key}");
+        assert_eq!(passed(&app, key, 9), passes, "{key}");
+    }
+    // Under another file what stays is what that one says.
+    app.reload(config(&file.replace("m: { burst: 7 }", "m: { burst: 1 }"))).expect("it is good");
+    assert_eq!(passed(&app, "gold-1", 9), 0);
+    set(&app, "gold-2", &wish, MAX_TTL).expect("room");
+    assert_eq!(passed(&app, "gold-2", 9), 1);
+}
+
+#[test]
+fn a_limit_that_never_holds_the_cost_of_the_policy_is_refused() {
+    let file = "
+version: 1
+policies:
+  - name: p
+    key: [header:x-user]
+    cost: { header: x-cost, default: 1, max: 5 }
+    limits: [{ name: l, algorithm: fixed-window, limit: 9/day }]
+";
+    let app = App::on(config(file), Some(clock())).expect("a store");
+    let wrong = set(&app, "a", &raise("4/day"), MAX_TTL).expect_err("5 never fits");
+    assert!(wrong.contains("\"limit\"") && wrong.contains("never holds more than 4"), "{wrong}");
+    set(&app, "a", &raise("5/day"), MAX_TTL).expect("it fits");
+    let notes = app.reload(config(&file.replace("max: 5", "max: 6"))).expect("it is good");
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].starts_with("1 temporary override of policy `p` ended: limit `l`: "), "{notes:?}");
+    let drains = file.replace("    cost:", "    on_excess: drain\n    cost:");
+    let app = App::on(config(&drains), Some(clock())).expect("a store");
+    set(&app, "a", &raise("4/day"), MAX_TTL).expect("what is left is taken");
+}
+
+#[test]
+fn overrides_leave_the_store_room_for_the_limits_of_the_next_file() {
+    let app = app(&clock());
+    let live = app.live_for_long();
+    let name = |text: &str| ratekeeper_core::Name::new(text).expect("a name");
+    let mut amount = 10;
+    while live.store_of(0).distinct_limits_left() > MIN_LIMITS_LEFT {
+        amount += 1;
+        let limit = ratekeeper_core::Limit::per_day(amount);
+        let named = ratekeeper_core::NamedLimit::new(&name("p"), name("x"), limit);
+        let check = ratekeeper_core::Check { limit: &named, key: "".into(), cost: 0 };
+        drop(live.store_of(0).decide_now(&[check], Ask::Peek).expect("room"));
+    }
+    set(&app, "a", &raise("3/day"), MAX_TTL).expect("as many as must be left are left");
+    let wrong = set(&app, "b", &raise("4/day"), MAX_TTL).expect_err("one less is left");
+    assert_eq!(wrong, format!("{:?}", NotTaken::Store(StoreError::TooManyShapes)));
+    set(&app, "b", &Wish::Action(Action::Block), MAX_TTL).expect("it needs none");
+    app.reload(config(&FILE.replace("2/day", "4/day"))).expect("files may have the rest");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ratekeeper::MemoryStore;
 use ratekeeper_core::{Limit, Name};
-use ratekeeper_policy::{Config, Policy, StoreConfig};
+use ratekeeper_policy::{Alternative, Config, KeyPart, KeySpec, Policy, PolicyLimit, StoreConfig};
 
 use super::{Live, build_store};
 use crate::telemetry::log::PolicyLog;
@@ -67,14 +67,35 @@ impl Live {
                 ));
                 continue;
             }
+            let (mut of_policy, mut of_limits) = (false, Vec::new());
             for limit in before.limits() {
                 let other = after.limits().iter().find(|other| other.named.name() == limit.named.name());
-                if other.is_some_and(|other| !is_counted_alike(limit.named.limit(), other.named.limit())) {
-                    let limit = limit.named.name();
-                    losses
-                        .push(format!("limit `{name}.{limit}` has another algorithm: its counts begin anew"));
+                let Some(other) = other else { continue };
+                let limit_name = limit.named.name();
+                if !is_counted_alike(limit.named.limit(), other.named.limit()) {
+                    of_limits.push(format!(
+                        "limit `{name}.{limit_name}` has another algorithm: its counts begin anew"
+                    ));
+                } else if by_key(before, limit) != by_key(after, other) {
+                    if limit.key.is_none() && other.key.is_none() {
+                        of_policy = true;
+                    } else {
+                        of_limits.push(format!(
+                            "limit `{name}.{limit_name}` has another `key`: counts of other keys begin anew"
+                        ));
+                    }
                 }
             }
+            if of_policy {
+                losses.push(format!("policy `{name}` has another `key`: counts of other keys begin anew"));
+            }
+            losses.append(&mut of_limits);
+        }
+        let prefix = next.client_ip.ipv6_prefix;
+        if prefix != self.config.client_ip.ipv6_prefix && next.policies.iter().any(counts_by_address) {
+            losses.push(format!(
+                "IPv6 clients are told apart by /{prefix} now (client_ip.ipv6_prefix): their counts begin anew"
+            ));
         }
         let more = losses.len().saturating_sub(MAX_NOTES);
         if more > 0 {
@@ -83,6 +104,18 @@ impl Live {
         }
         losses
     }
+}
+
+/// What a limit counts by.
+fn by_key<'p>(policy: &'p Policy, limit: &'p PolicyLimit) -> Option<&'p [Alternative]> {
+    limit.key.as_ref().or_else(|| policy.key()).map(KeySpec::alternatives)
+}
+
+/// Whether addresses are among what a policy counts by.
+fn counts_by_address(policy: &Policy) -> bool {
+    let keys = policy.key().into_iter().chain(policy.limits().iter().filter_map(|limit| limit.key.as_ref()));
+    let mut parts = keys.flat_map(KeySpec::alternatives).flat_map(Alternative::parts);
+    parts.any(|part| *part == KeyPart::Ip)
 }
 
 /// Whether what was used of one limit counts for the other, whatever their numbers.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratekeeper_core::{Check, Clock, Decision, Key, Micros, Name, Part, Reason};
+use ratekeeper_policy::Mode;
 
 use crate::digits::{hex, millis};
 
@@ -341,15 +342,34 @@ impl Log {
             self.refused(policy, None, key);
         }
         self.sample(&policy.denied, Level::Info, |log, now| {
-            let mut line = Line::start(log.settings.format, now, Level::Info, "denied");
-            line.text("policy", policy.name.as_str());
-            if let Some(key) = key {
-                log.key(&mut line, key);
-            }
-            line.text("reason", Reason::Blocked.name());
-            request.write(&mut line);
-            line
+            log.line_of_block(now, ("denied", Mode::Enforce), policy, key, request)
         });
+    }
+
+    /// Writes that a policy that only shows itself would have refused without asking any limit.
+    pub(crate) fn would_block(&self, policy: &PolicyLog, key: Option<&Key<'_>>, request: Request<'_>) {
+        self.sample(&policy.shown, Level::Info, |log, now| {
+            log.line_of_block(now, ("shadow_denied", Mode::Shadow), policy, key, request)
+        });
+    }
+
+    fn line_of_block(
+        &self,
+        now: Micros,
+        (event, mode): (&'static str, Mode),
+        policy: &PolicyLog,
+        key: Option<&Key<'_>>,
+        request: Request<'_>,
+    ) -> Line {
+        let mut line = Line::start(self.settings.format, now, Level::Info, event);
+        line.text("policy", policy.name.as_str());
+        if let Some(key) = key {
+            self.key(&mut line, key);
+        }
+        line.text("reason", Reason::Blocked.name());
+        line.text("mode", mode.name());
+        request.write(&mut line);
+        line
     }
 
     fn key(&self, line: &mut Line, key: &Key<'_>) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratekeeper_core::{Decision, Micros, Name, Source};
-use ratekeeper_policy::{Action, Config, Policy, PolicyLimit};
+use ratekeeper_policy::{Action, Config, Mode, Policy, PolicyLimit};
 
 use super::{Listener, Protocol};
 use histogram::Histogram;
@@ -71,8 +71,8 @@ impl Answer {
     }
 }
 
-/// What a policy does without asking any limit, and what it is called in the page.
-const ACTIONS: [(Action, &str); 2] = [(Action::Block, "denied"), (Action::Bypass, "bypassed")];
+/// What becomes of a request for which a policy asks no limit, as the page calls it.
+const ACTIONS: [&str; 3] = ["denied", "bypassed", "shadow_denied"];
 
 /// How a memory store can reach an answer.
 const SOURCES: [Source; 2] = [Source::Exact, Source::Overflow];
@@ -224,10 +224,13 @@ impl PolicyMetrics {
     }
 
     /// Counts a request for which no limit was asked.
-    pub(crate) fn acted(&self, action: Action) {
-        if let Some(place) = ACTIONS.iter().position(|(known, _)| *known == action) {
-            add(&self.actions[place]);
-        }
+    pub(crate) fn acted(&self, action: Action, mode: Mode) {
+        let [denied, bypassed, shadow_denied] = &*self.actions;
+        add(match (action, mode) {
+            (Action::Bypass, _) => bypassed,
+            (Action::Block, Mode::Shadow) => shadow_denied,
+            (Action::Block, _) => denied,
+        });
     }
 
     #[inline]

@@ -201,6 +201,25 @@ fn all_that_is_wrong_is_told_at_once_with_its_place() {
         assert_eq!(answer.status, 400, "{key}: {answer:?}");
         assert!(answer.body.contains(why), "{key}: {answer:?}");
     }
+    let costly = Server::of(
+        "version: 1
+policies:
+  - { name: api, key: [ip], cost: 3, limits: [{ name: l, algorithm: token-bucket, limit: 9/s, burst: 9 }] }
+  - { name: keyless, limits: [{ name: l, algorithm: gcra, limit: 1/s, key: [ip] }] }
+",
+    );
+    let refused = |path: &str, body: &str| {
+        let answer = costly.operate_with("PUT", path, body);
+        assert_eq!(answer.status, 400, "{answer:?}");
+        answer.json()
+    };
+    let burst = refused("/v1/overrides/api/203.0.113.9", r#"{"limits":{"l":{"burst":2}},"ttl":"1h"}"#);
+    assert_eq!(burst["errors"][0]["pointer"], "/limits/l/burst", "{burst}");
+    let keyless = refused("/v1/overrides/keyless/k", r#"{"action":"block","ttl":"1h"}"#);
+    assert!(
+        keyless["detail"].as_str().is_some_and(|detail| detail.contains("tells nobody apart")),
+        "{keyless}"
+    );
     let unknown = server.operate_with("PUT", "/v1/overrides/apy/a", r#"{"action":"block","ttl":"1h"}"#);
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("did you mean `api`?"), "{unknown:?}");

@@ -288,3 +288,158 @@ policies: [{ name: p, key: [ip], limits: [{ name: l, algorithm: fixed-window, li
     let answer = connection.response();
     assert_eq!((answer.status, answer.header("vary")), (405, None));
 }
+
+/// The decisions of a policy without a limit: denied, bypassed, shadow_denied.
+fn acted(server: &Server, policy: &str) -> [String; 3] {
+    ["denied", "bypassed", "shadow_denied"].map(|decision| {
+        let labels = format!("policy=\"{policy}\",limit=\"\",decision=\"{decision}\"");
+        server.metric(&format!("ratekeeper_decisions_total{{{labels}}}"))
+    })
+}
+
+/// Of a request that is blocked those count it that block it, and one line tells of it. What a policy in shadow mode
+/// would do without asking a limit is counted, told and refuses nobody; looks are none of it.
+#[test]
+fn actions_are_counted_by_those_that_act_and_told_once() {
+    let mut server = Server::of(
+        "version: 1
+policies:
+  - { name: health, match: { path: \"/**\" }, action: bypass }
+  - { name: one, match: { path: \"/admin/**\" }, action: block }
+  - { name: two, match: { path: \"/admin/x\" }, action: block }
+  - { name: soon, match: { path: \"/**\" }, mode: shadow, action: block }
+  - { name: free, match: { path: \"/**\" }, mode: shadow, action: bypass }
+  - { name: late, match: { path: /late }, key: [ip], mode: shadow, limits: [{ name: l, algorithm: fixed-window, limit: 1/day, align: first-request }] }
+",
+    );
+    let ask = |path: &str, more: &str| {
+        let body = format!(r#"{{"attributes":{{"method":"PUT","path":"{path}","ip":"203.0.113.9"}}{more}}}"#);
+        server.check(&body).json()
+    };
+    let blocked = ask("/admin/x", "");
+    assert_eq!((&blocked["reason"], &blocked["policy"]), (&"blocked".into(), &"one".into()));
+    assert_eq!(blocked["shadow_denied"], serde_json::json!([]));
+    let passed = ask("/late", "");
+    assert_eq!((&passed["allowed"], &passed["policy"]), (&true.into(), &"health".into()));
+    assert_eq!(passed["shadow_denied"], serde_json::json!(["soon"]));
+    assert_eq!(ask("/late", "")["shadow_denied"], serde_json::json!(["soon", "late.l"]));
+    assert_eq!(ask("/late", r#","peek":true"#)["shadow_denied"], serde_json::json!(["soon", "late.l"]));
+    for (policy, counts) in [
+        ("health", ["0", "2", "0"]),
+        ("one", ["1", "0", "0"]),
+        ("two", ["1", "0", "0"]),
+        ("soon", ["0", "0", "2"]),
+        ("free", ["0", "2", "0"]),
+    ] {
+        assert_eq!(acted(&server, policy), counts, "{policy}");
+    }
+    server.signal("TERM");
+    let log = server.wait().1;
+    let told: Vec<String> = log
+        .lines()
+        .filter(|line| line.contains("denied policy="))
+        .map(|line| {
+            let mut words = line.split(' ').skip(2);
+            let event = words.next().unwrap_or_default().to_owned();
+            let text = |name: &str| words.clone().find_map(|word| word.strip_prefix(name)).unwrap_or("-");
+            let texts = ["policy=", "mode=", "reason=", "method=", "path="].map(text).join(" ");
+            event + " " + &texts
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "denied one enforce blocked PUT /admin/x",
+            "shadow_denied soon shadow blocked PUT /late",
+            "shadow_denied soon shadow blocked PUT /late",
+            "shadow_denied late shadow limited PUT /late",
+        ],
+        "{log}"
+    );
+}
+
+/// A policy that only shows itself is not whose answer it is, if another has acted.
+#[test]
+fn an_answer_is_by_a_policy_that_is_enforced_if_there_is_one() {
+    let server = Server::of(
+        "version: 1
+policies:
+  - { name: shown, match: { path: \"/**\" }, mode: shadow, action: bypass }
+  - { name: health, match: { path: /healthz }, action: bypass }
+",
+    );
+    let by = |path: &str| {
+        server.check(&format!(r#"{{"attributes":{{"path":"{path}"}}}}"#)).json()["policy"].clone()
+    };
+    assert_eq!((by("/healthz"), by("/")), ("health".into(), "shown".into()));
+}
+
+/// Each store that a request met has its time counted, once a decision.
+#[test]
+fn a_decision_over_two_stores_is_timed_in_both() {
+    let server = Server::of(
+        "version: 1
+stores: { a: { memory: { max_keys: 1000 } }, b: { memory: { max_keys: 1000 } }, c: { memory: { max_keys: 10 } } }
+policies:
+  - { name: p, store: a, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 9/s }, { name: m, algorithm: gcra, limit: 9/s }] }
+  - { name: q, store: b, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 9/s }] }
+",
+    );
+    let body = r#"{"attributes":{"ip":"203.0.113.9"}}"#;
+    assert_eq!(server.check(body).json()["allowed"], true);
+    assert_eq!(server.send("POST", "/v1/reserve", body).json()["allowed"], true);
+    let timed = ["a", "b", "c"].map(|store| {
+        server.metric(&format!("ratekeeper_decision_duration_seconds_count{{store=\"{store}\"}}"))
+    });
+    assert_eq!(timed, ["2", "2", "0"]);
+}
+
+/// Each policy says for itself which fields it wants, and in which words; a 429 has all of them.
+#[test]
+fn fields_are_of_the_policies_that_want_them() {
+    let server = Server::of(
+        "version: 1
+policies:
+  - { name: quiet, key: [ip], headers: [], limits: [{ name: l, algorithm: fixed-window, limit: 2/day, align: first-request }] }
+  - { name: plain, key: [ip], limits: [{ name: l, algorithm: fixed-window, limit: 3/day, align: first-request }] }
+  - { name: both, key: [ip], ratelimit_dialect: both, limits: [{ name: l, algorithm: fixed-window, limit: 2/day, align: first-request }] }
+",
+    );
+    let mut connection = server.connect();
+    let mut ask = |prefer: &str| {
+        connection.send(&request("POST", "/v1/check", prefer, br#"{"attributes":{"ip":"203.0.113.9"}}"#));
+        let answer = connection.response();
+        crate::fields::check(&answer);
+        let told = |name: &str| {
+            let items = crate::fields::items(answer.header(name).unwrap_or_default());
+            let item = |item: crate::fields::Item| (item.name, item.parameters.len());
+            items.into_iter().map(item).collect::<Vec<_>>()
+        };
+        (answer.status, told("ratelimit-policy"), told("ratelimit"))
+    };
+    let of = |names: &[(&str, usize)]| -> Vec<(String, usize)> {
+        names.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    };
+    let wanting = of(&[("plain.l", 2), ("both.l", 2)]);
+    assert_eq!(ask(""), (200, wanting.clone(), of(&[("plain.l", 2), ("both.l", 4)])));
+    ask("");
+    // Refused by two, one of which says nothing of itself.
+    assert_eq!(ask(""), (200, wanting, of(&[("both.l", 4)])));
+    let all = of(&[("quiet.l", 2), ("plain.l", 2), ("both.l", 2)]);
+    assert_eq!(ask("prefer: status=429\r\n"), (429, all, of(&[("quiet.l", 2), ("both.l", 4)])));
+}
+
+/// Who reads the object of a check learns the wait itself, also in the fields beside it.
+#[test]
+fn a_wait_is_lengthened_only_where_the_refusal_is_the_status() {
+    let server = Server::of(
+        "version: 1\npolicies: [{ name: p, key: [ip], retry_jitter: 1, limits: [{ name: l, algorithm: fixed-window, limit: 1/day, align: first-request }] }]\n",
+    );
+    let body = r#"{"policy":"p","key":"k"}"#;
+    assert_eq!(server.check(body).json()["allowed"], true);
+    for _ in 0..50 {
+        let answer = server.check(body);
+        let items = crate::fields::items(answer.header("ratelimit").expect("it is there"));
+        assert!(items[0].number("t") <= Some(86_400), "{answer:?}");
+    }
+}

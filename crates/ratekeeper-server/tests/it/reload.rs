@@ -275,6 +275,50 @@ fn counts_that_are_lost_are_said_in_the_answer_and_in_the_log() {
 }
 
 #[test]
+fn counts_of_keys_that_change_are_said_to_begin_anew() {
+    let of = |prefix: u8, key: &str, own: &str| {
+        format!(
+            "version: 1
+client_ip: {{ ipv6_prefix: {prefix} }}
+policies:
+  - name: p
+    key: [{key}]
+    limits:
+      - {{ name: l, algorithm: gcra, limit: 5/day, burst: 5 }}
+      - {{ name: m, algorithm: gcra, limit: 5/day, burst: 5 }}
+      - {{ name: own, algorithm: gcra, limit: 5/day, burst: 5, key: [{own}] }}
+"
+        )
+    };
+    let server = Server::of(&of(64, "ip", "header:x-a"));
+    for (config, lost) in [
+        (
+            of(64, "'header:x-user', ip", "header:x-a"),
+            vec!["policy `p` has another `key`: counts of other keys begin anew"],
+        ),
+        (
+            of(64, "'header:x-user', ip", "header:x-b"),
+            vec!["limit `p.own` has another `key`: counts of other keys begin anew"],
+        ),
+        (
+            of(48, "'header:x-user', ip", "header:x-b"),
+            vec!["IPv6 clients are told apart by /48 now (client_ip.ipv6_prefix): their counts begin anew"],
+        ),
+        (
+            of(48, "'header:x-user'", "header:x-b"),
+            vec!["policy `p` has another `key`: counts of other keys begin anew"],
+        ),
+        // Nobody counts by addresses.
+        (of(64, "'header:x-user'", "header:x-b"), vec![]),
+    ] {
+        // Beside what the file is warned of.
+        let mut notes = server.reload(&config);
+        notes.retain(|note| note.ends_with("begin anew"));
+        assert_eq!(notes, lost);
+    }
+}
+
+#[test]
 fn what_waits_for_a_restart_is_named_and_the_rest_is_taken() {
     let limits = "policies: [{ name: p, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 1/day, burst: BURST }] }]\n";
     let folder = Folder::new();

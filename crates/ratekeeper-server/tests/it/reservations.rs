@@ -110,3 +110,46 @@ fn the_hundred_thousand_and_first_open_reservation_is_503_and_takes_nothing() {
         assert_eq!(ask(&mut connection, "/v1/reserve", r#"{"policy":"llm","key":"k"}"#).status, status);
     }
 }
+
+/// What is held is what the limits have taken, not what was asked for; each policy is charged what it came to.
+#[test]
+fn held_is_what_was_taken() {
+    let server = Server::of(
+        "
+version: 1
+policies:
+  - name: late
+    match: { path: /late }
+    key: [ip]
+    on_excess: drain
+    limits:
+      - { name: few, algorithm: fixed-window, limit: 10/day, align: first-request }
+      - { name: many, algorithm: fixed-window, limit: 30/day, align: first-request }
+  - { name: free, match: { path: /free }, action: bypass }
+  - name: other
+    match: { path: /both }
+    key: [ip]
+    cost: 3
+    limits: [{ name: l, algorithm: fixed-window, limit: 100/day, align: first-request }]
+  - name: another
+    match: { path: /both }
+    key: [ip]
+    cost: 5
+    limits: [{ name: l, algorithm: fixed-window, limit: 100/day, align: first-request }]
+",
+    );
+    let end = |path: &str, cost: &str, to: u64| {
+        let body = format!(r#"{{"attributes":{{"path":"{path}","ip":"203.0.113.9"}}{cost}}}"#);
+        let held = server.send("POST", "/v1/reserve", &body).json();
+        let id = held["id"].as_str().unwrap_or_else(|| panic!("{held}")).to_owned();
+        let ended = server.send("POST", "/v1/settle", &format!(r#"{{"id":"{id}","cost":{to}}}"#)).json();
+        (ended["held"].as_u64(), ended["charged"].as_u64())
+    };
+    assert_eq!(end("/late", r#","cost":25"#, 0), (Some(25), Some(0)));
+    assert_eq!(end("/late", r#","cost":99"#, 4), (Some(30), Some(4)));
+    assert_eq!(end("/free", "", 4), (Some(0), Some(0)));
+    assert_eq!(end("/both", "", 8), (Some(5), Some(8)));
+    let looked = server.check(r#"{"attributes":{"path":"/both","ip":"203.0.113.9"},"cost":0}"#).json();
+    let left = |at: usize| looked["limits"][at]["remaining"].as_u64();
+    assert_eq!((left(0), left(1)), (Some(92), Some(92)), "each is charged the whole cost");
+}

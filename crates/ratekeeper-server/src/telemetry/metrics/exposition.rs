@@ -125,7 +125,7 @@ impl Scrape {
             }
         }
         for policy in policies {
-            for ((_, decision), count) in ACTIONS.iter().zip(&*policy.actions) {
+            for (decision, count) in ACTIONS.iter().zip(&*policy.actions) {
                 let labels = [("policy", policy.name.as_str()), ("limit", ""), ("decision", decision)];
                 family.counter(&labels, read(count))?;
             }

@@ -103,7 +103,7 @@ fn number_of_series_follows_from_the_configuration() {
     // As docs/metrics.md has it.
     let expected = |limits: usize, queue_limits: usize, policies: usize, queues: usize, stores: usize| {
         let of_limits = 3 * limits + queue_limits;
-        let of_policies = 4 * policies + 14 * queues;
+        let of_policies = 5 * policies + 14 * queues;
         let of_stores = 20 * stores;
         of_limits + of_policies + of_stores + (CODES.len() + 1) + 2 + 7
     };

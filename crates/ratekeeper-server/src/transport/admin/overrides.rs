@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use ratekeeper_core::{Name, parse_duration};
-use ratekeeper_policy::{Action, ExceptionError, Policy, canonical, nearest, thousands};
+use ratekeeper_policy::{Action, Applied, ExceptionError, Policy, canonical, nearest, thousands};
 use ratekeeper_sim::hints::quoted;
 use ratekeeper_sim::json::{Flaw, Object, TextOr};
 use serde::Serialize;
@@ -118,8 +118,10 @@ pub(super) fn put(app: &App, rest: &str, body: &[u8], reply: &mut Reply) -> Resu
     let mut told = None;
     app.except(|live| {
         let (policy, key, index) = named(live, rest)?;
-        let (_, canonical) = which(policy, &key)?;
-        let (wish, act, ttl) = read(body, policy).map_err(|flaws| Problem::bad_input(&flaws))?;
+        let applied = meant(policy, &key).map_err(|wrong| Problem::bad_path(wrong.to_string()))?;
+        let canonical = applied.key().map(|key| canonical(&key)).unwrap_or_default();
+        let (wish, act, ttl) = read(body, policy, &applied).map_err(|flaws| Problem::bad_input(&flaws))?;
+        drop(applied);
         told = Some((policy.name().clone(), key.clone(), wish.clone(), ttl));
         let until = app.now().saturating_add(ttl);
         Ok::<_, Problem>(New { policy: index, key, canonical, wish, act, until })
@@ -194,7 +196,11 @@ fn tell(app: &App, policy: &Name, key: &str, says: Option<(&'static str, &str, D
 }
 
 /// Reads the body: what is to be different, what that comes to, and for how long.
-fn read(body: &[u8], policy: &Policy) -> Result<(Wish, ratekeeper_policy::Act, Duration), Vec<Flaw>> {
+fn read(
+    body: &[u8],
+    policy: &Policy,
+    of: &Applied<'_>,
+) -> Result<(Wish, ratekeeper_policy::Act, Duration), Vec<Flaw>> {
     if body.trim_ascii().is_empty() {
         let message = "the body is empty".to_owned();
         let hint = Some(format!("send for example {EXAMPLE}"));
@@ -226,7 +232,7 @@ fn read(body: &[u8], policy: &Policy) -> Result<(Wish, ratekeeper_policy::Act, D
         }),
         (false, true) => Some(Wish::Limits(limits)),
     };
-    let act = wish.as_ref().and_then(|wish| match wish.act(policy) {
+    let act = wish.as_ref().and_then(|wish| match wish.act(policy, of) {
         Ok(act) => Some(act),
         Err(wrong) => {
             wrong.into_iter().for_each(|wrong| tell_of(&mut object, wish, policy, wrong));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratekeeper_core::{Limit, Quota, Reason, Source, retry_after_seconds, write_decimal};
-use ratekeeper_policy::Policy;
+use ratekeeper_policy::{Mode, Policy};
 use serde::Serialize;
 
 use crate::app::App;
@@ -33,27 +33,34 @@ pub(super) fn write(
     held: Option<&Held<'_>>,
     reply: &mut Reply,
 ) {
-    let fields = Fields::new(live, decided);
-    if call.wants_status && !decided.outcome.allowed() {
+    let fields = if call.wants_status && !decided.outcome.allowed() {
+        let fields = Fields::of_refusal(live, decided);
         refuse(live, decided, &fields, reply);
+        fields
     } else {
+        let fields = Fields::new(live, decided);
         reply.begin(200, JSON);
         fields.write_ratelimit(false, reply);
         write_object(live, decided, held, &mut reply.body);
-    }
+        fields
+    };
     fields.write_x_ratelimit(reply);
     if call.preferred {
         reply.field("preference-applied", b"status=429");
     }
 }
 
-/// The policy that an answer is by: that of the binding limit, else the one that was asked for or acted.
+/// The policy that an answer is by: that of the binding limit, else the first that was asked for or acted; one that
+/// only shows itself if there is no other.
 pub(super) fn policy<'l>(live: &'l Live, asking: &Asking<'_>, outcome: &Outcome) -> Option<&'l Policy> {
     let binding = outcome.decision.as_ref().and_then(|decision| asking.places().get(decision.binding));
     let applied = match (asking.blocked(), binding) {
         (Some(blocked), _) => Some(blocked),
         (None, Some(place)) => asking.applied().get(place.applied),
-        (None, None) => asking.applied().first(),
+        (None, None) => {
+            let enforced = asking.applied().iter().find(|applied| applied.mode == Mode::Enforce);
+            enforced.or_else(|| asking.applied().first())
+        }
     };
     live.config().policies.get(applied?.policy)
 }

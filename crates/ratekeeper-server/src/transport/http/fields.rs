@@ -53,13 +53,16 @@ pub(super) struct Fields<'f> {
 }
 
 impl<'f> Fields<'f> {
-    pub(super) fn new(live: &'f Live, decided: &'f Decided<'f>) -> Self {
-        let mut fields = Self { live, decided, stretch: 0 };
-        if decided.outcome.decision.as_ref().is_some_and(|decision| !decision.allowed) {
-            let jitter = fields.binding().map_or(Jitter::NONE, |texts| texts.headers.retry_jitter);
-            if jitter != Jitter::NONE {
-                fields.stretch = live.chance().up_to(jitter.thousandths());
-            }
+    pub(super) const fn new(live: &'f Live, decided: &'f Decided<'f>) -> Self {
+        Self { live, decided, stretch: 0 }
+    }
+
+    /// The same for a refusal that is said in the status: only there a share of the wait is drawn, once.
+    pub(super) fn of_refusal(live: &'f Live, decided: &'f Decided<'f>) -> Self {
+        let mut fields = Self::new(live, decided);
+        let jitter = fields.binding().map_or(Jitter::NONE, |texts| texts.headers.retry_jitter);
+        if jitter != Jitter::NONE {
+            fields.stretch = live.chance().up_to(jitter.thousandths());
         }
         fields
     }
@@ -75,11 +78,16 @@ impl<'f> Fields<'f> {
 
     /// The texts of each limit that was asked, in the order of the decision's.
     pub(super) fn limits(&self) -> impl Iterator<Item = (&'f LimitTexts, &'f Verdict)> + Clone {
+        self.items().map(|(_, limit, verdict)| (limit, verdict))
+    }
+
+    /// The same with the texts of each limit's policy.
+    fn items(&self) -> impl Iterator<Item = (&'f Texts, &'f LimitTexts, &'f Verdict)> + Clone {
         let asking = self.decided.asking;
         let verdicts = self.decided.outcome.decision.as_ref().map_or(&[][..], |decision| decision.limits());
         asking.places().iter().zip(verdicts).filter_map(|(place, verdict)| {
-            let applied = asking.applied().get(place.applied)?;
-            Some((self.live.texts(applied).limits.get(place.limit)?, verdict))
+            let texts = self.live.texts(asking.applied().get(place.applied)?);
+            Some((texts, texts.limits.get(place.limit)?, verdict))
         })
     }
 
@@ -90,44 +98,46 @@ impl<'f> Fields<'f> {
         Some(self.live.texts(asking.applied().get(place.applied)?))
     }
 
-    /// `RateLimit` and `RateLimit-Policy`: of all limits, or of those that refuse for now. Not without a decision,
-    /// and only if some policy wants them, or `always`.
+    /// `RateLimit` and `RateLimit-Policy`: of the limits of those policies that want them, or of all if `always`. Not
+    /// without a decision.
     pub(super) fn write_ratelimit(&self, always: bool, reply: &mut Reply) {
-        let asking = self.decided.asking;
-        let wanted = |texts: &Texts| texts.headers.ratelimit;
-        let mut parts = asking.by_policy().map(|(applied, range)| (self.live.texts(applied), range));
-        let (first, second) = (parts.next(), parts.next());
-        let Some((texts, range)) = first else { return };
-        let is_wanted = |texts: &Texts| always || wanted(texts);
-        let several = second.is_some();
-        let any =
-            is_wanted(texts) || (several && asking.by_policy().any(|(a, _)| wanted(self.live.texts(a))));
-        if !any {
-            return;
+        let is_wanted = |texts: &Texts| always || texts.headers.ratelimit;
+        let mut parts = self.decided.asking.by_policy();
+        match (parts.next(), parts.next()) {
+            // Most requests meet one policy, which has its text ready.
+            (Some((applied, range)), None) if range.len() == self.live.texts(applied).limits.len() => {
+                let texts = self.live.texts(applied);
+                if !is_wanted(texts) {
+                    return;
+                }
+                reply.field("ratelimit-policy", texts.policy_field.as_bytes());
+            }
+            _ => {
+                let wanted = self.items().filter(|(texts, ..)| is_wanted(texts));
+                if wanted.clone().next().is_none() {
+                    return;
+                }
+                let field = policy_field(wanted.map(|(_, limit, _)| &limit.item));
+                reply.field("ratelimit-policy", field.as_bytes());
+            }
         }
-        if !several && range.len() == texts.limits.len() {
-            reply.field("ratelimit-policy", texts.policy_field.as_bytes());
-        } else {
-            let field = policy_field(self.limits().map(|(texts, _)| &texts.item));
-            reply.field("ratelimit-policy", field.as_bytes());
-        }
-        let is_both = asking.by_policy().any(|(a, _)| self.live.texts(a).headers.dialect == Dialect::Both);
-        reply.field_if("ratelimit", |field| self.write_items(is_both, field));
+        reply.field_if("ratelimit", |field| self.write_items(is_wanted, field));
     }
 
-    /// The items of all limits, or of those that refuse for now; whether there is any.
-    fn write_items(&self, is_both: bool, field: &mut Vec<u8>) -> bool {
+    /// The items of the limits of wanted policies, of a refusal those that refuse for now; whether there is any.
+    fn write_items(&self, is_wanted: impl Fn(&Texts) -> bool, field: &mut Vec<u8>) -> bool {
         let passes = self.limits().all(|(_, verdict)| verdict.allowed());
+        let items = self.items().filter(|(_, _, verdict)| verdict.allowed() == passes);
         let mut written = false;
-        for (texts, verdict) in self.limits().filter(|(_, verdict)| verdict.allowed() == passes) {
+        for (texts, limit, verdict) in items.filter(|(texts, ..)| is_wanted(texts)) {
             let wait = if passes { Some(verdict.more_after()) } else { verdict.retry_after() };
             // No number of seconds would be true of what can never pass.
             let Some(wait) = wait.map(|wait| if passes { wait } else { self.told(wait) }) else { continue };
             if written {
                 field.extend_from_slice(b", ");
             }
-            texts.item.write_numbers(field, verdict.remaining(), wait);
-            if is_both {
+            limit.item.write_numbers(field, verdict.remaining(), wait);
+            if texts.headers.dialect == Dialect::Both {
                 field.extend_from_slice(b";a=");
                 write_decimal(field, verdict.remaining());
                 field.extend_from_slice(b";w=");

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ratekeeper_core::{Ask, Micros, StoreError, retry_after_seconds};
+use ratekeeper_core::{Ask, Decision, Micros, StoreError, Verdict, retry_after_seconds};
 use ratekeeper_policy::{Call as PolicyCall, CallError, Plan, PlanError, Policy, Request as Described};
 use ratekeeper_sim::hints::quoted;
 use ratekeeper_sim::json::Flaw;
@@ -194,18 +194,20 @@ impl Service {
         let material = Material::of(&request);
         let described = material.request(live, &request)?;
         let plan = plan(live, &request, &material, described.as_ref(), &Cell::new(MAX_HINTS))?;
-        let asking = Asking::new(live, plan.applied());
+        let asking = Asking::new(live, plan.applied(), seen(&request));
         let now = self.now();
         if !asking.checks().is_empty() || asking.shadows().next().is_some() {
             let room = self.app.holds().room(now);
             room.map_err(|wait| Problem::too_many_holds(MAX_HOLDS, retry_after_seconds(wait)))?;
         }
         let (outcome, taken) = live.reserve(&asking).map_err(of_store)?;
-        live.note(&asking, &outcome, &seen(&request));
+        live.note(&asking, &outcome);
         let id = outcome.allowed().then(|| {
             let name = answer::policy(live, &asking, &outcome).map(|policy| policy.name().clone());
-            let cost = request.cost.unwrap_or_else(|| asking.checks().first().map_or(1, |check| check.cost));
-            holds::written(self.app.holds().keep(name, cost, taken, now))
+            // A limit that takes what is left may have taken less than was asked for.
+            let limits = outcome.decision.iter().flat_map(Decision::limits);
+            let held = limits.map(Verdict::cost).max().unwrap_or(0);
+            holds::written(self.app.holds().keep(name, held, taken, now))
         });
         let held = id.as_deref().map(|id| answer::Held { id, ttl: HOLD_TTL });
         let decided = Decided { named: request.named(), asking: &asking, outcome: &outcome };
@@ -242,10 +244,10 @@ fn check(live: &Live, call: &Call<'_>, reply: &mut Reply) -> Result<(), Problem>
     let material = Material::of(&request);
     let described = material.request(live, &request)?;
     let plan = plan(live, &request, &material, described.as_ref(), &Cell::new(MAX_HINTS))?;
-    let asking = Asking::new(live, plan.applied());
+    let asking = Asking::new(live, plan.applied(), seen(&request));
     let outcome = live.decide(&asking, request.ask).map_err(of_store)?;
     if request.ask == Ask::Acquire {
-        live.note(&asking, &outcome, &seen(&request));
+        live.note(&asking, &outcome);
     }
     let decided = Decided { named: request.named(), asking: &asking, outcome: &outcome };
     answer::write(live, &decided, call, None, reply);
@@ -297,9 +299,13 @@ fn decide(live: &Live, asked: &[Parsed<'_>], each: &mut dyn FnMut(usize, Result<
             (Err(problem), _) | (_, Err(problem)) => Err(problem.clone()),
         })
         .collect();
-    let askings: Vec<_> = plans
+    let askings: Vec<_> = asked
         .iter()
-        .map(|plan| plan.as_ref().map(|plan| Asking::new(live, plan.applied())).map_err(Problem::clone))
+        .zip(&plans)
+        .map(|(request, plan)| match (request, plan) {
+            (Ok(request), Ok(plan)) => Ok(Asking::new(live, plan.applied(), seen(request))),
+            (Err(problem), _) | (_, Err(problem)) => Err(problem.clone()),
+        })
         .collect();
     let questions: Vec<_> = asked
         .iter()
@@ -322,7 +328,7 @@ fn decide(live: &Live, asked: &[Parsed<'_>], each: &mut dyn FnMut(usize, Result<
         match outcomes.next() {
             Some(Ok(outcome)) => {
                 if request.ask == Ask::Acquire {
-                    live.note(&asking, &outcome, &seen(request));
+                    live.note(&asking, &outcome);
                 }
                 each(index, Ok(Decided { named: request.named(), asking: &asking, outcome: &outcome }));
             }

@@ -420,6 +420,13 @@ impl MemoryStore {
         self.inner.log_memory.used()
     }
 
+    /// How many more different limits the store can meet before it answers [`StoreError::TooManyShapes`]: 32,767 at
+    /// first. It forgets none.
+    #[must_use]
+    pub fn distinct_limits_left(&self) -> usize {
+        self.inner.shapes.left()
+    }
+
     /// Decisions so far that were made on an overflow state, or coarsely, or refused for want of a place.
     #[must_use]
     pub fn overflow_decisions(&self) -> u64 {

@@ -40,6 +40,12 @@ impl Shapes {
         Some(number)
     }
 
+    /// How many other parameters there is a number for.
+    pub(super) fn left(&self) -> usize {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        MAX_SHAPES.saturating_sub(known.limits.len())
+    }
+
     /// The parameters of a number that [`Shapes::number`] gave.
     pub(super) fn limit(&self, shape: Shape) -> Option<Limit> {
         let index = usize::from(shape.checked_sub(NO_SHAPE + 1)?);
