@@ -59,7 +59,7 @@ impl Decoder<'_, '_> {
             items.iter().map(|item| self.one_override(item, of, spec, &mut seen)).collect();
         let slow =
             items.iter().zip(&list).filter(|(_, one)| one.as_ref().is_some_and(Override::is_unindexed));
-        if let Some((extra, _)) = slow.skip(MAX_UNINDEXED).next() {
+        if let Some((extra, _)) = slow.nth(MAX_UNINDEXED) {
             let message = "a policy has at most 100 overrides that begin with `*` or have several parts";
             let fault = Fault::new(code::TOO_MANY_OVERRIDES, message);
             self.report(extra, fault.hint("begin patterns with what is known: those are found at once"));

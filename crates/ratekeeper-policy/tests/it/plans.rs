@@ -555,3 +555,20 @@ policies:
         (vec!["doors bypass".to_owned()], vec!["doors block".to_owned()])
     );
 }
+
+/// They are held against each request one by one, so there are few of them.
+#[test]
+fn overrides_that_cannot_be_looked_up_are_few() {
+    let of = |n: usize, key: &str| {
+        let item = |n| format!("      - {{ key: {}, action: block }}\n", key.replace('N', &format!("n{n}")));
+        let overrides: String = (0..n).map(item).collect();
+        let file = format!(
+            "version: 1\npolicies:\n  - name: p\n    key: [header:x, [header:a, header:b]]\n    action: bypass\n    overrides:\n{overrides}"
+        );
+        parse(&file).map(|_| ()).map_err(|errors| errors.items[0].code)
+    };
+    for key in ["\"*N\"", "[N, \"*\"]"] {
+        assert_eq!((of(100, key), of(101, key)), (Ok(()), Err("too-many-overrides")), "{key}");
+    }
+    assert_eq!(of(1_000, "\"N*\""), Ok(()));
+}
