@@ -57,7 +57,7 @@ impl Decoder<'_, '_> {
         let mut seen = HashMap::new();
         let list: Vec<Option<Override>> =
             items.iter().map(|item| self.one_override(item, of, spec, &mut seen)).collect();
-        let slow =
+        let mut slow =
             items.iter().zip(&list).filter(|(_, one)| one.as_ref().is_some_and(Override::is_unindexed));
         if let Some((extra, _)) = slow.nth(MAX_UNINDEXED) {
             let message = "a policy has at most 100 overrides that begin with `*` or have several parts";
