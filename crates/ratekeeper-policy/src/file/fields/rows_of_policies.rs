@@ -93,7 +93,8 @@ pub(in crate::file) const POLICY: Place = Place {
             Form::Words(&MISSING_KEYS),
             Need::Default("skip"),
             "What becomes of a request without any alternative of a key: its limits do not apply (`skip`), all such requests are counted \
-             together (`shared`), or it is bad input (`reject`).",
+             together (`shared`), or it is bad input (`reject`). A policy with an `action` does the same without a key (`shared`), \
+             unless this is written.",
             "shared",
         ),
         field(
