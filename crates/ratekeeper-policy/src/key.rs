@@ -204,8 +204,13 @@ impl KeyPart {
             None => (text, None),
         };
         let Some((_, takes)) = KINDS.iter().find(|(name, _)| *name == kind) else {
-            return Err(Fault::new(code::BAD_KEY, format!("unknown kind of key `{}`", hints::shown(text)))
-                .hint(hints::did_you_mean(kind, KINDS.iter().map(|(name, _)| *name))));
+            let fault = Fault::new(code::BAD_KEY, format!("unknown kind of key `{}`", hints::shown(text)));
+            // No kind has a dash, and most headers have one.
+            let is_header = argument.is_none() && kind.contains('-') && header_name(kind).is_some();
+            return Err(fault.hint(match is_header {
+                true => format!("did you mean `header:{}`?", kind.to_ascii_lowercase()),
+                false => hints::did_you_mean(kind, KINDS.iter().map(|(name, _)| *name)),
+            }));
         };
         let refused = |message: String| Fault::new(code::BAD_KEY, message);
         match (takes, argument) {
