@@ -1,7 +1,8 @@
 //! Who is limited by what: the ratekeeper configuration file and its policies.
 //!
 //! [`Config::parse`] reads a file, whole or not at all, and reports every mistake at once, each with its
-//! place and a remedy. [`Policy::checks`] turns a caller's key into the questions that a store decides.
+//! place and a remedy. [`Policies::plan`] and [`Policies::named`] say which limits a
+//! request or a caller's key is asked by, and [`Applied::checks`] are the questions that a store decides.
 //!
 //! ```
 //! use ratekeeper_policy::{Call, Config, Which};
