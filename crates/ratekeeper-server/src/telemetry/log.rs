@@ -373,16 +373,16 @@ impl Log {
     }
 
     fn key(&self, line: &mut Line, key: &Key<'_>) {
-        if let Some(text) = self.shown_key(key) {
+        if let Some(text) = self.shown_key(&plain(key)) {
             line.text("key", &text);
         }
     }
 
     /// A key as it is shown; None if keys are not.
-    fn shown_key(&self, key: &Key<'_>) -> Option<String> {
+    fn shown_key(&self, plain: &[u8]) -> Option<String> {
         match self.settings.keys {
-            Keys::Hash => Some(hashed(&self.secret, key)),
-            Keys::Plain => Some(String::from_utf8_lossy(&plain(key)).into_owned()),
+            Keys::Hash => Some(hashed(&self.secret, plain)),
+            Keys::Plain => Some(String::from_utf8_lossy(plain).into_owned()),
             Keys::Off => None,
         }
     }
@@ -391,14 +391,14 @@ impl Log {
     #[cold]
     fn refused(&self, policy: &PolicyLog, limit: Option<&Name>, key: &Key<'_>) {
         if self.settings.keys != Keys::Off {
-            let shown = || self.shown_key(key).unwrap_or_default();
-            self.sketch.refused(self.clock.now(), (&policy.name, limit), key, shown);
+            self.sketch
+                .refused(self.clock.now(), (&policy.name, limit), key, |bytes| write_plain(key, bytes));
         }
     }
 
     /// The `most` keys that were refused most in the last minutes, shown as in lines; none if keys are not shown.
     pub(crate) fn top(&self, most: usize) -> Top {
-        self.sketch.top(self.clock.now(), most)
+        self.sketch.top(self.clock.now(), most, |plain| self.shown_key(plain).unwrap_or_default())
     }
 
     /// Writes what happens to the server.
@@ -489,6 +489,12 @@ impl Log {
 /// A key as callers write it: `ALTERNATIVE=VALUE`, without what is empty.
 fn plain(key: &Key<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
+    write_plain(key, &mut bytes);
+    bytes
+}
+
+/// The same, into a buffer that is empty.
+fn write_plain(key: &Key<'_>, bytes: &mut Vec<u8>) {
     for (i, part) in key.parts().iter().enumerate() {
         let text = match part {
             Part::Bytes(text) => text.to_vec(),
@@ -501,13 +507,12 @@ fn plain(key: &Key<'_>) -> Vec<u8> {
         }
         bytes.extend(text);
     }
-    bytes
 }
 
 /// The first 16 hexadecimal digits of the key's digest. Who lists all addresses cannot look one up without the
 /// secret, and nobody keeps that.
-fn hashed(secret: &Secret, key: &Key<'_>) -> String {
-    let digest = secret.digest(&[b"key", &plain(key)]);
+fn hashed(secret: &Secret, plain: &[u8]) -> String {
+    let digest = secret.digest(&[b"key", plain]);
     hex(&digest[..8])
 }
 

@@ -37,6 +37,10 @@ struct Half {
     began: Micros,
     counters: Vec<Counter>,
     by_id: HashMap<u64, usize>,
+    /// The lowest count when the counters were last searched for it; counts only grow.
+    lowest: u64,
+    /// So many counters from the first are above it, so that a flood of keys is not a search for each of them.
+    passed: usize,
     missed: u64,
 }
 
@@ -44,7 +48,8 @@ struct Counter {
     id: u64,
     policy: Name,
     limit: Option<Name>,
-    key: Box<str>,
+    /// In plain: it is shown only when somebody looks. Under a flood hardly any ever is.
+    key: Vec<u8>,
     count: u64,
     error: u64,
 }
@@ -81,14 +86,14 @@ impl Sketch {
         Self { seed: RandomState::new(), inner, missed: AtomicU64::new(0) }
     }
 
-    /// Counts a refusal, if that can be done at once. `shown` is the key as it is told; it is asked for only if the key
-    /// has no counter yet.
+    /// Counts a refusal, if that can be done at once. `write` writes the key, as `show` of [`Sketch::top`] takes it; it is
+    /// asked for only if the key has no counter yet.
     pub(crate) fn refused(
         &self,
         now: Micros,
         (policy, limit): (&Name, Option<&Name>),
         key: &Key<'_>,
-        shown: impl FnOnce() -> String,
+        write: impl FnOnce(&mut Vec<u8>),
     ) {
         let id = self.seed.hash_one((policy, limit, key));
         let mut inner = match self.inner.try_lock() {
@@ -100,29 +105,22 @@ impl Sketch {
             }
         };
         inner.turn(now, &self.missed);
-        inner.now.count(id, || Counter {
-            id,
-            policy: policy.clone(),
-            limit: limit.cloned(),
-            key: shown().into(),
-            count: 0,
-            error: 0,
-        });
+        inner.now.count(id, (policy, limit), write);
     }
 
-    /// The `most` that were refused most in the last minutes.
-    pub(crate) fn top(&self, now: Micros, most: usize) -> Top {
+    /// The `most` that were refused most in the last minutes, their keys as `show` shows them.
+    pub(crate) fn top(&self, now: Micros, most: usize, show: impl Fn(&[u8]) -> String) -> Top {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.turn(now, &self.missed);
         let (new, old) = (&inner.now, &inner.before);
         // Who has no counter in a half may have been refused as often there as the lowest that has one.
         let (floor_of_new, floor_of_old) = (new.floor(), old.floor());
         let of_new = new.counters.iter().map(|counter| match old.get(counter.id) {
-            Some(other) => counter.told(other.count, other.error),
-            None => counter.told(floor_of_old, floor_of_old),
+            Some(other) => counter.told(other.count, other.error, &show),
+            None => counter.told(floor_of_old, floor_of_old, &show),
         });
         let only_old = old.counters.iter().filter(|counter| new.get(counter.id).is_none());
-        let of_old = only_old.map(|counter| counter.told(floor_of_new, floor_of_new));
+        let of_old = only_old.map(|counter| counter.told(floor_of_new, floor_of_new, &show));
         let mut denied: Vec<Denied> = of_new.chain(of_old).collect();
         // By what is certain first: under a flood of keys all counters are high that came late.
         denied.sort_by_key(|denied| std::cmp::Reverse((denied.count - denied.error, denied.count)));
@@ -157,13 +155,13 @@ impl Half {
     fn new(began: Micros) -> Self {
         let counters = Vec::with_capacity(COUNTERS);
         // With as much room again for what has left, the table is never made anew.
-        Self { began, counters, by_id: HashMap::with_capacity(2 * COUNTERS), missed: 0 }
+        Self { began, counters, by_id: HashMap::with_capacity(2 * COUNTERS), lowest: 0, passed: 0, missed: 0 }
     }
 
     fn clear(&mut self, began: Micros) {
         self.counters.clear();
         self.by_id.clear();
-        (self.began, self.missed) = (began, 0);
+        (self.began, self.lowest, self.passed, self.missed) = (began, 0, 0, 0);
     }
 
     fn get(&self, id: u64) -> Option<&Counter> {
@@ -178,30 +176,50 @@ impl Half {
         self.counters.iter().map(|counter| counter.count).min().unwrap_or(0)
     }
 
-    fn count(&mut self, id: u64, new: impl FnOnce() -> Counter) {
+    fn count(&mut self, id: u64, (policy, limit): (&Name, Option<&Name>), write: impl FnOnce(&mut Vec<u8>)) {
         if let Some(counter) = self.by_id.get(&id).and_then(|place| self.counters.get_mut(*place)) {
             counter.count += 1;
             return;
         }
-        if self.counters.len() < COUNTERS {
-            self.by_id.insert(id, self.counters.len());
-            self.counters.push(Counter { count: 1, ..new() });
-            return;
-        }
-        let lowest = self.counters.iter_mut().enumerate().min_by_key(|(_, counter)| counter.count);
-        let Some((place, lowest)) = lowest else { return };
-        self.by_id.remove(&lowest.id);
-        *lowest = Counter { count: lowest.count + 1, error: lowest.count, ..new() };
+        let place = if self.counters.len() < COUNTERS {
+            let (policy, limit) = (policy.clone(), limit.cloned());
+            self.counters.push(Counter { id, policy, limit, key: Vec::new(), count: 0, error: 0 });
+            self.counters.len() - 1
+        } else {
+            self.find_lowest()
+        };
+        let Some(counter) = self.counters.get_mut(place) else { return };
+        self.by_id.remove(&counter.id);
+        (counter.id, counter.error) = (id, counter.count);
+        counter.count += 1;
+        counter.policy.clone_from(policy);
+        counter.limit = limit.cloned();
+        counter.key.clear();
+        write(&mut counter.key);
         self.by_id.insert(id, place);
+    }
+
+    /// The first of the counters with the lowest count.
+    fn find_lowest(&mut self) -> usize {
+        let next = |half: &Self| {
+            let rest = half.counters.get(half.passed..).unwrap_or_default();
+            Some(half.passed + rest.iter().position(|counter| counter.count == half.lowest)?)
+        };
+        let place = next(self).or_else(|| {
+            (self.lowest, self.passed) = (self.floor(), 0);
+            next(self)
+        });
+        self.passed = place.unwrap_or(0);
+        self.passed
     }
 }
 
 impl Counter {
-    fn told(&self, more: u64, more_error: u64) -> Denied {
+    fn told(&self, more: u64, more_error: u64, show: impl Fn(&[u8]) -> String) -> Denied {
         Denied {
             policy: self.policy.clone(),
             limit: self.limit.clone(),
-            key: self.key.clone(),
+            key: show(&self.key).into(),
             count: self.count.saturating_add(more),
             error: self.error.saturating_add(more_error),
         }

@@ -9,12 +9,16 @@ fn name(text: &str) -> Name {
 
 /// Refuses key number `n` of a policy.
 fn refuse(sketch: &Sketch, now: Micros, n: u64) {
-    sketch.refused(now, (&name("p"), Some(&name("l"))), &n.into(), || n.to_string());
+    sketch.refused(now, (&name("p"), Some(&name("l"))), &n.into(), |key| key.extend(n.to_string().bytes()));
+}
+
+fn shown(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
 }
 
 /// What is told, by key.
 fn told(sketch: &Sketch, now: Micros) -> HashMap<u64, (u64, u64)> {
-    let top = sketch.top(now, usize::MAX).denied;
+    let top = sketch.top(now, usize::MAX, shown).denied;
     let all: HashMap<_, _> = top
         .iter()
         .map(|denied| (denied.key.parse().expect("a number"), (denied.count, denied.error)))
@@ -99,7 +103,7 @@ fn a_flood_of_keys_takes_no_memory_and_hides_nobody_who_is_refused_often() {
     let after = room(&sketch);
     assert!(after.iter().zip(&before).all(|(after, before)| after <= before), "{after:?} {before:?}");
     assert_eq!(told(&sketch, START).len(), COUNTERS);
-    let first = &sketch.top(START, 1).denied[0];
+    let first = &sketch.top(START, 1, shown).denied[0];
     assert_eq!(&*first.key, u64::MAX.to_string(), "{first:?}");
     assert!((1_000..1_000 + 102_000 / COUNTERS as u64).contains(&first.count), "{first:?}");
 }
@@ -109,17 +113,17 @@ fn what_is_shown_is_of_the_last_minutes() {
     let sketch = Sketch::new(START);
     let at = |seconds| START.saturating_add(Duration::from_secs(seconds));
     refuse(&sketch, at(0), 1);
-    assert_eq!(sketch.top(at(299), 9).window, Duration::from_secs(299));
+    assert_eq!(sketch.top(at(299), 9, shown).window, Duration::from_secs(299));
     refuse(&sketch, at(300), 2);
     refuse(&sketch, at(599), 1);
     let both = HashMap::from([(1, (2, 0)), (2, (1, 0))]);
-    assert_eq!((told(&sketch, at(599)), sketch.top(at(599), 9).window.as_secs()), (both, 599));
+    assert_eq!((told(&sketch, at(599)), sketch.top(at(599), 9, shown).window.as_secs()), (both, 599));
     // The first half is over.
     assert_eq!(told(&sketch, at(600)), HashMap::from([(1, (1, 0)), (2, (1, 0))]));
-    assert_eq!(sketch.top(at(600), 9).window.as_secs(), 300);
+    assert_eq!(sketch.top(at(600), 9, shown).window.as_secs(), 300);
     // And a long time after nobody is.
     assert_eq!(told(&sketch, at(9_000)), HashMap::new());
-    assert_eq!(sketch.top(at(9_000), 9).window.as_secs(), 300);
+    assert_eq!(sketch.top(at(9_000), 9, shown).window.as_secs(), 300);
 }
 
 #[test]
@@ -127,13 +131,14 @@ fn policies_and_limits_are_counted_apart_and_the_most_refused_come_first() {
     let sketch = Sketch::new(START);
     let count = |policy: &str, limit: Option<&str>, times: usize| {
         let limit = limit.map(name);
-        (0..times)
-            .for_each(|_| sketch.refused(START, (&name(policy), limit.as_ref()), &"k".into(), || "k".into()));
+        (0..times).for_each(|_| {
+            sketch.refused(START, (&name(policy), limit.as_ref()), &"k".into(), |key| key.push(b'k'))
+        });
     };
     count("p", Some("l"), 2);
     count("p", None, 3);
     count("q", Some("l"), 1);
-    let top = sketch.top(START, 2);
+    let top = sketch.top(START, 2, shown);
     let said: Vec<_> =
         top.denied.iter().map(|d| (d.policy.as_str(), d.limit.as_ref().map(Name::as_str), d.count)).collect();
     assert_eq!(said, [("p", None, 3), ("p", Some("l"), 2)]);
@@ -146,9 +151,9 @@ fn nobody_waits_to_be_counted_and_who_was_not_is_told() {
     refuse(&sketch, START, 1);
     drop(held);
     refuse(&sketch, START, 1);
-    let top = sketch.top(START, 9);
+    let top = sketch.top(START, 9, shown);
     assert_eq!((top.missed, top.denied[0].count), (1, 1));
     let later = START.saturating_add(HALF);
-    assert_eq!(sketch.top(later, 9).missed, 1, "it belongs to the half that was");
-    assert_eq!(sketch.top(later.saturating_add(HALF), 9).missed, 0);
+    assert_eq!(sketch.top(later, 9, shown).missed, 1, "it belongs to the half that was");
+    assert_eq!(sketch.top(later.saturating_add(HALF), 9, shown).missed, 0);
 }
