@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::algorithm::sliding_window_log::Log;
+use crate::algorithm::sliding_window_log::{Log, remote_admits, remote_wait};
 use crate::algorithm::{self, Moment, Rule, State, Token, queue};
+use crate::elsewhere::LogReading;
 use crate::limit::Limit;
+use crate::words::{Reason, Source};
 
 /// Whether the units are taken or only looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,72 +18,6 @@ pub enum Ask {
     Acquire,
     /// Say what [`Ask::Acquire`] would answer, with the numbers of now; write nothing.
     Peek,
-}
-
-/// Why a request is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Reason {
-    /// The limit is used up for now.
-    Limited,
-    /// The cost is larger than the limit ever holds: it can never pass.
-    CostExceedsCapacity,
-    /// An override or a policy blocks the key.
-    Blocked,
-    /// The store has no answer, or no place for the key, and the configuration says to refuse then.
-    StoreUnavailable,
-}
-
-impl Reason {
-    /// The word on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Limited => "limited",
-            Self::CostExceedsCapacity => "cost_exceeds_capacity",
-            Self::Blocked => "blocked",
-            Self::StoreUnavailable => "store_unavailable",
-        }
-    }
-}
-
-/// How an answer was reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Source {
-    /// On the key's own state.
-    Exact,
-    /// The store was full: on a state shared with others, or without any.
-    Overflow,
-    /// On units that a shared store had granted before.
-    Leased,
-    /// On local counts that are exchanged now and then.
-    Approximate,
-    /// By a refusal remembered from a moment ago.
-    Cached,
-    /// On this instance's share, because the shared store does not answer.
-    Local,
-    /// Allowed without an answer from the store.
-    FailedOpen,
-    /// Refused without an answer from the store.
-    FailedClosed,
-}
-
-impl Source {
-    /// The word on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Overflow => "overflow",
-            Self::Leased => "leased",
-            Self::Approximate => "approximate",
-            Self::Cached => "cached",
-            Self::Local => "local",
-            Self::FailedOpen => "failed_open",
-            Self::FailedClosed => "failed_closed",
-        }
-    }
 }
 
 /// What a refusal for want of a place says: ask again then. Which entry will become idle first is not known.
@@ -93,6 +29,9 @@ enum Outcome {
     Limited,
     TooLarge,
     NoRoom,
+    /// Nobody has been asked: there is no state, and there are no numbers.
+    Open,
+    Closed,
 }
 
 /// One limit's answer: small, `Copy`, and nothing divided until a number is asked for.
@@ -130,22 +69,61 @@ impl Verdict {
         }
     }
 
+    /// The answer of a limit whose store could not be asked, and that lets the request pass then. It has no
+    /// numbers ([`Verdict::has_numbers`]): `remaining` is `u64::MAX` and every wait zero.
+    pub fn failed_open(limit: &Limit, cost: u64) -> Self {
+        Self::without_state(limit, cost, Outcome::Open, 0, Source::FailedOpen)
+    }
+
+    /// The answer of a limit whose store could not be asked, and that refuses the request then: it is worth
+    /// asking again after `retry_after`.
+    pub fn failed_closed(limit: &Limit, cost: u64, retry_after: Duration) -> Self {
+        let wait = crate::time::whole_micros(retry_after);
+        Self::without_state(limit, cost, Outcome::Closed, wait, Source::FailedClosed)
+    }
+
+    const fn without_state(limit: &Limit, cost: u64, outcome: Outcome, wait: u64, source: Source) -> Self {
+        Self {
+            limit: *limit,
+            state: State::FRESH,
+            now: 0,
+            cost,
+            log_wait: wait,
+            outcome,
+            taken: false,
+            with_twin: false,
+            source,
+        }
+    }
+
+    /// Whether the limit was asked, so that its numbers mean something.
+    #[must_use]
+    pub const fn has_numbers(&self) -> bool {
+        !matches!(self.outcome, Outcome::Open | Outcome::Closed)
+    }
+
+    /// The same answer, reached in another way.
+    pub const fn with_source(mut self, source: Source) -> Self {
+        self.source = source;
+        self
+    }
+
     /// Whether this limit lets the request pass. When several limits decide together, the request passes if
     /// all of them do.
     #[must_use]
     #[inline]
     pub const fn allowed(&self) -> bool {
-        matches!(self.outcome, Outcome::Allowed)
+        matches!(self.outcome, Outcome::Allowed | Outcome::Open)
     }
 
     /// Why not, when refused.
     #[must_use]
     pub const fn reason(&self) -> Option<Reason> {
         match self.outcome {
-            Outcome::Allowed => None,
+            Outcome::Allowed | Outcome::Open => None,
             Outcome::Limited => Some(Reason::Limited),
             Outcome::TooLarge => Some(Reason::CostExceedsCapacity),
-            Outcome::NoRoom => Some(Reason::StoreUnavailable),
+            Outcome::NoRoom | Outcome::Closed => Some(Reason::StoreUnavailable),
         }
     }
 
@@ -157,8 +135,10 @@ impl Verdict {
     /// How many requests of cost 1 would be admitted right now, one after another, after this decision.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        if self.outcome == Outcome::NoRoom {
-            return 0;
+        match self.outcome {
+            Outcome::NoRoom | Outcome::Closed => return 0,
+            Outcome::Open => return u64::MAX,
+            _ => {}
         }
         algorithm::remaining(&self.limit, self.state, self.now)
     }
@@ -167,8 +147,9 @@ impl Verdict {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.outcome {
-            Outcome::Allowed => Some(Duration::ZERO),
+            Outcome::Allowed | Outcome::Open => Some(Duration::ZERO),
             Outcome::TooLarge => None,
+            Outcome::Closed => Some(Duration::from_micros(self.log_wait)),
             Outcome::NoRoom => Some(NO_ROOM_RETRY),
             Outcome::Limited if self.limit.rule() == Rule::Log => Some(Duration::from_micros(self.log_wait)),
             Outcome::Limited => Some(Duration::from_micros(algorithm::retry_after(
@@ -189,8 +170,10 @@ impl Verdict {
     /// own start.
     #[must_use]
     pub fn more_after(&self) -> Duration {
-        if self.outcome == Outcome::NoRoom {
-            return NO_ROOM_RETRY;
+        match self.outcome {
+            Outcome::NoRoom => return NO_ROOM_RETRY,
+            Outcome::Open | Outcome::Closed => return Duration::from_micros(self.log_wait),
+            _ => {}
         }
         Duration::from_micros(algorithm::more_after(&self.limit, self.state, self.now))
     }
@@ -198,8 +181,10 @@ impl Verdict {
     /// The time after which the key cannot be told from a fresh one, if nothing else happens.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        if self.outcome == Outcome::NoRoom {
-            return NO_ROOM_RETRY;
+        match self.outcome {
+            Outcome::NoRoom => return NO_ROOM_RETRY,
+            Outcome::Open | Outcome::Closed => return Duration::from_micros(self.log_wait),
+            _ => {}
         }
         Duration::from_micros(algorithm::reset_after(&self.limit, self.state, self.now))
     }
@@ -304,6 +289,31 @@ impl Evaluation {
     /// A refusal for want of a place in the store.
     pub fn no_room(limit: &Limit, at: &Moment, cost: u64) -> Self {
         Self { verdict: Verdict::no_room(limit, at, cost), next: State::FRESH, healed: false }
+    }
+
+    /// The evaluation of a log that is kept elsewhere, by what was read of it.
+    pub(crate) fn of_log(limit: &Limit, view: State, reading: &LogReading, at: &Moment, cost: u64) -> Self {
+        let now = at.us();
+        let admitted = remote_admits(limit, view, reading.used, now, cost).filter(|_| cost > 0);
+        let outcome = match admitted {
+            _ if cost > limit.capacity() => Outcome::TooLarge,
+            None if cost > 0 => Outcome::Limited,
+            _ => Outcome::Allowed,
+        };
+        let log_wait =
+            if outcome == Outcome::Limited { remote_wait(reading.frees_cost, limit, now) } else { 0 };
+        let verdict = Verdict {
+            limit: *limit,
+            state: view,
+            now,
+            cost,
+            log_wait,
+            outcome,
+            taken: false,
+            with_twin: false,
+            source: Source::Exact,
+        };
+        Self { verdict, next: admitted.unwrap_or(view), healed: false }
     }
 
     /// The units that are asked for.
@@ -451,8 +461,9 @@ pub fn decide_all<'a>(evaluations: impl IntoIterator<Item = &'a Evaluation>, ask
         match evaluation.verdict.outcome {
             Outcome::Allowed => {}
             Outcome::TooLarge => step = Step::Nothing,
-            Outcome::Limited | Outcome::NoRoom if step == Step::Take => step = Step::Heal,
-            Outcome::Limited | Outcome::NoRoom => {}
+            Outcome::Open => {}
+            Outcome::Limited | Outcome::NoRoom | Outcome::Closed if step == Step::Take => step = Step::Heal,
+            Outcome::Limited | Outcome::NoRoom | Outcome::Closed => {}
         }
     }
     if asks_for_units { step } else { Step::Nothing }

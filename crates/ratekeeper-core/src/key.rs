@@ -1,7 +1,12 @@
 //! Keys: who is limited, as bytes in parts that never run together.
 
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt::Display;
 use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::headers::write_decimal;
 
 /// The longest key, counted in the bytes of its parts: longer ones are bad input at every wire. The library
 /// itself takes longer ones, since it keeps a fingerprint only.
@@ -56,11 +61,37 @@ impl<'a> Key<'a> {
         }
     }
 
+    /// Writes the key as bytes: its parts as `<length>:<bytes>`, one after another, numbers and addresses as their text
+    /// with `n` and `a` before the length, so that no text is taken for one. Two keys have the same bytes only if they
+    /// are the same, and none is the beginning of another.
+    pub fn write_canonical(&self, out: &mut Vec<u8>) {
+        for part in self.parts() {
+            match part {
+                Part::Bytes(bytes) => {
+                    write_decimal(out, bytes.len() as u64);
+                    out.push(b':');
+                    out.extend_from_slice(bytes);
+                }
+                Part::Number(number) => write_text(out, b'n', *number),
+                Part::Address(IpAddr::V4(address)) => write_text(out, b'a', *address),
+                Part::Address(IpAddr::V6(address)) => write_text(out, b'a', *address),
+            }
+        }
+    }
+
     /// The bytes of all parts together, as the caller gave them.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         self.parts().iter().map(|part| part.byte_len()).sum()
     }
+}
+
+fn write_text(out: &mut Vec<u8>, kind: u8, value: impl Display) {
+    let text = value.to_string();
+    out.push(kind);
+    write_decimal(out, text.len() as u64);
+    out.push(b':');
+    out.extend_from_slice(text.as_bytes());
 }
 
 impl Part<'_> {

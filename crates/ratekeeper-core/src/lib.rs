@@ -24,7 +24,7 @@
 //!
 //! Modules: [`Limit`] and its grammar (`limit`), instants and clocks (`time`), keys (`key`), the five
 //! arithmetics (`algorithm`), one answer and the fold over several (`decision`), what it says in HTTP fields
-//! (`headers`), what a store promises (`store`).
+//! (`headers`), what a store promises (`store`), and where one of Redis or Valkey is (`store_url`).
 
 #![no_std]
 extern crate alloc;
@@ -33,20 +33,23 @@ mod account;
 mod algorithm;
 mod convert;
 mod decision;
+mod elsewhere;
 mod headers;
 mod key;
 mod limit;
 mod refused;
 mod store;
+mod store_url;
 mod time;
+mod words;
 
 pub use account::Account;
 pub use algorithm::sliding_window_log::{LOG_ENTRY_BYTES, Log};
 pub use algorithm::{Algorithm, Moment, State, Token, UnknownAlgorithm};
 pub use decision::{
-    Ask, Decision, Evaluation, NO_ROOM_RETRY, Reason, Source, StateRef, Step, Verdict, decide_all,
-    decide_one, evaluate,
+    Ask, Decision, Evaluation, NO_ROOM_RETRY, StateRef, Step, Verdict, decide_all, decide_one, evaluate,
 };
+pub use elsewhere::{Arithmetic, BackTerms, LogReading, Span, evaluate_log, evaluate_up_to};
 pub use headers::{
     LimitItem, MAX_FIELD_INTEGER, Quota, XRateLimit, policy_field, retry_after_seconds, write_decimal,
     write_limit_field,
@@ -57,5 +60,9 @@ pub use limit::{
     parse_duration,
 };
 pub use refused::Refused;
-pub use store::{Check, MAX_LIMITS, Name, NameError, NamedLimit, Store, StoreError};
+pub use store::{Check, MAX_LIMITS, Name, NameError, NamedLimit, Store, StoreError, Trouble};
+pub use store_url::{
+    MAX_STORE_DATABASE, MAX_STORE_HOSTS, MAX_STORE_URL_BYTES, StoreUrl, StoreUrlError, Topology,
+};
 pub use time::{Calendar, Clock, ManualClock, Micros, Period, UtcCalendar, Window};
+pub use words::{Reason, Source};

@@ -4,7 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 
-use crate::decision::{Decision, Reason, Verdict};
+use crate::decision::{Decision, Verdict};
+use crate::words::Reason;
 
 /// A refusal, for code that wants `?`. It carries the decision with all its numbers.
 #[derive(Clone, Debug)]

@@ -68,6 +68,7 @@ impl core::error::Error for NameError {}
 /// A limit with the identity that its counts are kept under.
 #[derive(Clone)]
 pub struct NamedLimit {
+    policy: Name,
     name: Name,
     limit: Limit,
     id: u64,
@@ -81,7 +82,7 @@ impl NamedLimit {
     #[must_use]
     pub fn new(policy: &Name, name: Name, limit: Limit) -> Self {
         let parts = [policy.as_str(), name.as_str(), limit.kind().name()];
-        Self { id: identity(&parts), name, limit, drains: false, calendar: None }
+        Self { id: identity(&parts), policy: policy.clone(), name, limit, drains: false, calendar: None }
     }
 
     /// The same limit for costs that are known only after the fact: it admits as long as anything is left, and
@@ -90,6 +91,12 @@ impl NamedLimit {
     pub const fn draining(mut self) -> Self {
         self.drains = true;
         self
+    }
+
+    /// The same counts by other numbers of the same algorithm: what a share of it or a part of a fleet decides by.
+    #[must_use]
+    pub fn with_limit(&self, limit: Limit) -> Self {
+        Self { limit, ..self.clone() }
     }
 
     /// Whether it takes what is left instead of refusing a cost above it.
@@ -109,6 +116,12 @@ impl NamedLimit {
     #[must_use]
     pub const fn shared_calendar(&self) -> Option<&Arc<dyn Calendar>> {
         self.calendar.as_ref()
+    }
+
+    /// The name of the policy.
+    #[must_use]
+    pub const fn policy(&self) -> &Name {
+        &self.policy
     }
 
     /// The name of the limit within its policy.
@@ -200,6 +213,65 @@ pub trait Store: Send + Sync {
     fn reset(&self, checks: &[Check<'_>]) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
+/// Why a shared store could not answer, by the words of metrics and logs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// No answer came in time. Whether the units were taken is not known; they are not asked for again.
+    Timeout,
+    /// There is no connection, or it broke.
+    Connect,
+    /// It is a replica, or too few replicas are there.
+    Readonly,
+    /// It is loading its data, or its cluster is down.
+    Loading,
+    /// It has no memory left.
+    Oom,
+    /// What is stored under the key is not ours, or cannot be read. It is left as it is.
+    Corrupt,
+    /// It does not let us in, or does not let us do what is needed.
+    Auth,
+    /// Nobody is asked: it has failed too often just now.
+    Open,
+    /// More requests wait than may.
+    Full,
+    /// Something else.
+    Other,
+}
+
+impl Trouble {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Timeout,
+        Self::Connect,
+        Self::Readonly,
+        Self::Loading,
+        Self::Oom,
+        Self::Corrupt,
+        Self::Auth,
+        Self::Open,
+        Self::Full,
+        Self::Other,
+    ];
+
+    /// The word in metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Connect => "connect",
+            Self::Readonly => "readonly",
+            Self::Loading => "loading",
+            Self::Oom => "oom",
+            Self::Corrupt => "corrupt",
+            Self::Auth => "auth",
+            Self::Open => "open",
+            Self::Full => "full",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// A store could not answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -208,6 +280,12 @@ pub enum StoreError {
     TooManyLimits,
     /// The store has met more different limits than it can tell apart.
     TooManyShapes,
+    /// A limit that a shared store cannot hold: its window is below a millisecond.
+    WindowTooShort,
+    /// The clock of a shared store is beyond what its numbers can count to: the year 2253.
+    BeyondTime,
+    /// The shared store did not answer.
+    Failed(Trouble),
 }
 
 impl fmt::Display for StoreError {
@@ -215,6 +293,9 @@ impl fmt::Display for StoreError {
         match self {
             Self::TooManyLimits => write!(f, "at most {MAX_LIMITS} limits decide one request"),
             Self::TooManyShapes => f.write_str("the store has met too many different limits"),
+            Self::WindowTooShort => f.write_str("a shared store takes windows of 1 ms and more"),
+            Self::BeyondTime => f.write_str("a shared store counts time up to the year 2253 only"),
+            Self::Failed(trouble) => write!(f, "the store did not answer: {}", trouble.name()),
         }
     }
 }

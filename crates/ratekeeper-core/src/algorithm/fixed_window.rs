@@ -105,6 +105,17 @@ pub(crate) const fn start(state: State) -> u64 {
     state.words[0] & Micros::MAX.get()
 }
 
+/// The state of a window with a count, as another place has kept it.
+pub(crate) fn state_of(start: u64, length: u64, count: u64) -> State {
+    Counted { start, length, count }.into()
+}
+
+/// Start and length of the stored window.
+pub(crate) fn window_of(state: State) -> [u64; 2] {
+    let counted = Counted::from(state);
+    [counted.start, counted.length]
+}
+
 /// Units that the window has admitted.
 pub(crate) fn count(view: State) -> u64 {
     Counted::from(view).count

@@ -16,9 +16,9 @@ use crate::limit::Limit;
 
 /// An instant or a span, exact: `us + part / parts` microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Exact {
-    pub(super) us: u64,
-    pub(super) part: u64,
+pub(crate) struct Exact {
+    pub(crate) us: u64,
+    pub(crate) part: u64,
 }
 
 impl Exact {
@@ -71,14 +71,14 @@ impl From<Exact> for State {
 
 impl Limit {
     #[inline]
-    pub(super) const fn q(&self) -> u64 {
+    pub(crate) const fn q(&self) -> u64 {
         self.parts as u64
     }
 
     /// n T. Products fit: n is at most the capacity, whose span is at most 366 days, and one unit more, which
     /// takes as long at most; and n × numerator is below 2 × 10^18.
     #[inline(always)]
-    pub(super) const fn units(&self, n: u64) -> Exact {
+    pub(crate) const fn units(&self, n: u64) -> Exact {
         if n == 1 {
             return Exact { us: self.unit_us, part: self.unit_part as u64 };
         }

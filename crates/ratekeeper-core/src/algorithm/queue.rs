@@ -7,6 +7,7 @@
 
 use super::meter::{Exact, base};
 use super::{State, Token};
+use crate::elsewhere::Span;
 use crate::limit::Limit;
 
 /// How long a request admitted now would wait.
@@ -80,10 +81,22 @@ pub(crate) fn waiting(limit: &Limit, view: State, now: u64) -> u64 {
 /// The last units of a slot are a slot of their own behind the rest of it: they come back as long as nobody has
 /// reserved behind them and their turn has not come, also when the request itself has started.
 pub(crate) fn refund(limit: &Limit, state: State, now: u64, token: &Token) -> State {
-    let end = start(limit, token.state, u64::from(token.taken - token.to));
-    let start = start(limit, token.state, u64::from(token.taken - token.from));
+    let (start, end) = slot_of(limit, token);
     if Exact::from(state) == end && token.at <= now && start > Exact::whole(now) {
         return start.into();
     }
     state
+}
+
+/// Beginning and end of the slot that a token stands for.
+fn slot_of(limit: &Limit, token: &Token) -> (Exact, Exact) {
+    let end = start(limit, token.state, u64::from(token.taken - token.to));
+    (start(limit, token.state, u64::from(token.taken - token.from)), end)
+}
+
+/// The same in plain numbers.
+pub(crate) fn slot(limit: &Limit, token: &Token) -> (Span, Span) {
+    let (start, end) = slot_of(limit, token);
+    let span = |exact: Exact| Span { us: exact.us, part: exact.part };
+    (span(start), span(end))
 }

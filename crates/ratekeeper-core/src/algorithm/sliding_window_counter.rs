@@ -89,6 +89,11 @@ pub(crate) fn view(limit: &Limit, state: State, at: &Moment) -> View {
     View { state: State { words: [c.start, (c.previous << COUNT_BITS) | c.current] }, healed }
 }
 
+/// The state of counts, as another place has kept them.
+pub(crate) fn state_of(start: u64, previous: u64, current: u64) -> State {
+    Counts { start, previous, current }.into()
+}
+
 /// First instant of the stored window.
 pub(crate) const fn start(state: State) -> u64 {
     state.words[0]

@@ -7,6 +7,7 @@
 use alloc::collections::VecDeque;
 
 use super::{Moment, State, Token};
+use crate::elsewhere::LogReading;
 use crate::limit::{Limit, MAX_LOG_AMOUNT, MAX_WINDOW_US};
 use crate::time::Micros;
 
@@ -32,8 +33,12 @@ struct Entry {
 impl Entry {
     /// Until it has left the window. One ahead of now counts as if it were made now.
     fn wait(self, limit: &Limit, now: u64) -> u64 {
-        self.at.min(now) + limit.window_us() - now
+        wait_of(self.at, limit, now)
     }
+}
+
+fn wait_of(at: u64, limit: &Limit, now: u64) -> u64 {
+    (at.min(now) + limit.window_us()).saturating_sub(now)
 }
 
 /// Bytes of one entry, for stores that bound the memory of logs.
@@ -237,6 +242,33 @@ const _: () = assert!(MAX_LOG_AMOUNT < MAX_USED && MAX_WINDOW_US >> (u64::BITS -
 /// live entry.
 fn summary_of(used: u64, more_after: u64, newest: u64) -> State {
     State { words: [used.min(MAX_USED) | more_after << USED_BITS, newest] }
+}
+
+/// [`Log::summary`] of a log that is kept elsewhere.
+pub(crate) fn remote_view(limit: &Limit, reading: &LogReading, now: u64) -> State {
+    let more = match reading.used {
+        0 => limit.window_us(),
+        used if used <= limit.capacity() => wait_of(reading.oldest, limit, now),
+        _ => wait_of(reading.frees_one, limit, now),
+    };
+    summary_of(reading.used, more.min(MAX_WINDOW_US), if reading.used == 0 { 0 } else { reading.newest })
+}
+
+/// What [`Log::admits`] says of a log that is kept elsewhere.
+pub(crate) fn remote_admits(
+    limit: &Limit,
+    view: State,
+    used_before: u64,
+    now: u64,
+    cost: u64,
+) -> Option<State> {
+    let used = used_before.saturating_add(cost);
+    (used <= limit.capacity()).then(|| summary_of(used, more_after(view), now))
+}
+
+/// How long until the entry of instant `at` has left the window.
+pub(crate) fn remote_wait(at: u64, limit: &Limit, now: u64) -> u64 {
+    wait_of(at, limit, now)
 }
 
 const fn used(view: State) -> u64 {
