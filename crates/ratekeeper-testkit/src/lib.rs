@@ -7,13 +7,15 @@
 //! - [`claims`]: what every limiter must keep - bounds, purity, minimal waits - written once for all of them.
 //! - [`product`]: the product in the oracle's words, where the two are compared.
 //! - [`vector`]: decision vectors, traces with their answers worked out beforehand.
+//! - [`redis`]: real Redis servers and what breaks them.
 //!
-//! This crate is never part of a shipped build. It starts no clock, opens no socket and draws no randomness
-//! that a seed does not repeat.
+//! This crate is never part of a shipped build. Apart from [`redis`] it starts no clock and opens no socket; it
+//! draws no randomness that a seed does not repeat.
 
 pub mod claims;
 pub mod generate;
 pub mod oracle;
 pub mod product;
 pub mod property;
+pub mod redis;
 pub mod vector;
