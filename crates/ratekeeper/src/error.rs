@@ -14,6 +14,12 @@ pub enum BuildError {
     OutOfMemory,
     /// One store has met 32,766 different limits, and can tell no more apart.
     TooManyLimits,
+    /// The thread that holds the connections to a shared store cannot be started, or a certificate cannot be read.
+    #[cfg(feature = "redis")]
+    Connections(std::io::ErrorKind),
+    /// The prefix of a shared store's keys is not 1 to 32 of A-Z, a-z, 0-9, `_` and `-`.
+    #[cfg(feature = "redis")]
+    Prefix,
     /// The name is no [`Name`](ratekeeper_core::Name).
     Name(NameError),
 }
@@ -26,6 +32,10 @@ impl fmt::Display for BuildError {
             Self::TooManyLimits => {
                 f.write_str("the store has met 32,766 different limits, and no more can be told apart")
             }
+            #[cfg(feature = "redis")]
+            Self::Connections(kind) => write!(f, "cannot begin to connect to the store: {kind}"),
+            #[cfg(feature = "redis")]
+            Self::Prefix => f.write_str("a prefix is 1 to 32 of A-Z, a-z, 0-9, `_` and `-`"),
             Self::Name(error) => error.fmt(f),
         }
     }

@@ -53,6 +53,11 @@ pub use limiter::{Limiter, LimiterBuilder};
 pub use ratekeeper_core::*;
 pub use receipt::{Receipt, Reservation};
 pub use store::memory::{KeyBytes, MemoryStore, MemoryStoreBuilder, OnFull, Question};
+#[cfg(feature = "redis")]
+pub use store::redis::{
+    Demand, Finding, MAX_SHARED_INSTANT, OnStoreError, Probe, RedisStore, RedisStoreBuilder,
+    SharedReservation, SharedStore, SharedStoreBuilder, StoreCounts, StoreObserver, StoreStatus,
+};
 
 use std::time::Duration;
 

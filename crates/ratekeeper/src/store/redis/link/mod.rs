@@ -1,0 +1,264 @@
+//! The way to the servers: one thread that holds the connections, gathers what many callers ask into few commands,
+//! and says of every failure whether the question may have been answered.
+//!
+//! It knows scripts and bytes; what they mean is the affair of its callers.
+
+mod cluster;
+mod command;
+mod connect;
+mod flow;
+mod hub;
+mod ledger;
+mod life;
+mod node;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ratekeeper_core::Trouble;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use self::connect::Connector;
+use self::hub::{AskAll, Hub, Message};
+use self::ledger::Ledger;
+
+/// How long a host may take to accept a connection.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Jobs that may be without an answer at once. At 100,000 a second it is what gathers in two thirds of a second:
+/// more could not be answered in time anyway.
+pub(crate) const MAX_WAITING: usize = 65_536;
+
+/// No caller waits longer; it keeps deadlines within what a clock can hold.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Where the servers are.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) topology: Topology,
+    /// The server; the sentinels; some nodes of the cluster.
+    pub(crate) hosts: Vec<(String, u16)>,
+    pub(crate) is_tls: bool,
+    /// Certificates to be trusted besides those of the system, as PEM.
+    pub(crate) root_pem: Option<Vec<u8>>,
+    pub(crate) database: u32,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+}
+
+/// What kind of servers they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Topology {
+    Standalone,
+    Sentinel { master: String },
+    Cluster,
+}
+
+/// The scripts that are called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ScriptKind {
+    Decide,
+    Amend,
+}
+
+/// The texts of the scripts.
+pub(crate) struct Scripts {
+    pub(crate) decide: String,
+    pub(crate) amend: String,
+}
+
+/// One key and what is asked of it: `KEYS[n]` and `ARGV[n]` of the script.
+pub(crate) struct Part {
+    pub(crate) key: Vec<u8>,
+    pub(crate) arg: Vec<u8>,
+}
+
+/// A question: the keys of one slot, asked together.
+pub(crate) struct Job {
+    pub(crate) script: ScriptKind,
+    /// In a cluster all keys of a job are in this slot.
+    pub(crate) slot: u16,
+    pub(crate) parts: Vec<Part>,
+    /// An argument behind those of the parts. A job that has one is never put together with others.
+    pub(crate) tail: Option<Vec<u8>>,
+    /// How many whole numbers answer it, besides the time.
+    pub(crate) numbers: usize,
+    /// How long its caller waits, from now on.
+    pub(crate) within: Duration,
+    /// How long it is asked although nobody waits for it any more, from now on: what gives units back is not left out
+    /// because its caller has gone.
+    pub(crate) lasts: Duration,
+    pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
+}
+
+/// What the script said: the time of its server, and the numbers of the job.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) now_us: u64,
+    pub(crate) numbers: Vec<i64>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) trouble: Trouble,
+    /// Whether the script may have run all the same.
+    pub(crate) may_have_run: bool,
+}
+
+/// Where the servers are, and how patient we are.
+#[derive(Clone)]
+pub(crate) struct LinkConfig {
+    pub(crate) endpoint: Endpoint,
+    /// A connection on which something has been asked and nothing has come for so long is given up.
+    pub(crate) timeout: Duration,
+}
+
+/// Whoever is told what the link does. Called on its thread: it must not block.
+pub(crate) trait LinkEvents: Send + Sync {
+    /// A command with so many jobs was answered.
+    fn took(&self, _script: ScriptKind, _took: Duration, _jobs: usize) {}
+}
+
+/// How the link is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkStatus {
+    /// Every server that is needed is connected.
+    pub(crate) connected: bool,
+    /// The last failure, never with a key or a password.
+    pub(crate) last_error: Option<String>,
+    /// How long a command takes there and back, smoothed.
+    pub(crate) round_trip: Option<Duration>,
+    /// `redis 7.0.15`, `valkey 8.0.1`.
+    pub(crate) server: Option<String>,
+}
+
+/// What the link has counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkCounts {
+    /// Jobs that failed, in the order of [`Trouble::ALL`].
+    pub(crate) errors: [u64; Trouble::ALL.len()],
+    /// Scripts that were sent again with their text.
+    pub(crate) script_reloads: u64,
+    /// Calls of scripts that were sent.
+    pub(crate) commands: u64,
+    /// Jobs that were answered.
+    pub(crate) requests: u64,
+}
+
+/// What a node says to a plain command, behind its name `host:port`.
+pub(crate) type Said = (String, Result<redis::Value, (Failure, String)>);
+
+/// The way to the servers. Clones share it; with the last of them its thread ends.
+#[derive(Clone)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    ledger: Arc<Ledger>,
+    is_cluster: bool,
+    /// `None` only while it is dropped.
+    inbox: Option<mpsc::UnboundedSender<Message>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Link {
+    /// Starts the thread that holds the connections. It does not wait for one.
+    ///
+    /// # Errors
+    /// If a certificate cannot be read, or the system has no thread or no timer to give.
+    pub(crate) fn start(
+        config: LinkConfig,
+        scripts: Scripts,
+        events: Arc<dyn LinkEvents>,
+    ) -> io::Result<Self> {
+        let is_cluster = config.endpoint.topology == Topology::Cluster;
+        let connector = Connector::new(config.endpoint, scripts, config.timeout)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (inbox, messages) = mpsc::unbounded_channel();
+        let ledger = Arc::new(Ledger::default());
+        let theirs = Arc::clone(&ledger);
+        let thread = std::thread::Builder::new().name("ratekeeper-redis".into()).spawn(move || {
+            runtime.block_on(Hub::new(connector, config.timeout, theirs, events).run(messages));
+            // A name that is still being resolved keeps a thread of the runtime: nobody waits for it.
+            runtime.shutdown_background();
+        })?;
+        let thread = Mutex::new(Some(thread));
+        Ok(Self { shared: Arc::new(Shared { ledger, is_cluster, inbox: Some(inbox), thread }) })
+    }
+
+    /// Asks. Never blocks; the reply comes in time whatever happens.
+    pub(crate) fn submit(&self, job: Job) {
+        let shared = &*self.shared;
+        if shared.ledger.waiting.fetch_add(1, Relaxed) >= MAX_WAITING {
+            shared.refuse(job, Trouble::Full);
+            return;
+        }
+        let deadline = Instant::now() + job.within.min(LONGEST);
+        let Some(inbox) = &shared.inbox else { return shared.refuse(job, Trouble::Connect) };
+        if let Err(mpsc::error::SendError(Message::Job(job, _))) = inbox.send(Message::Job(job, deadline)) {
+            shared.refuse(job, Trouble::Connect);
+        }
+    }
+
+    /// Asks every master, or the only server, by a command without keys.
+    pub(crate) async fn ask_all(&self, command: Vec<Vec<u8>>, within: Duration) -> Vec<Said> {
+        let (reply, nodes) = oneshot::channel();
+        let ask = AskAll { command, deadline: Instant::now() + within.min(LONGEST), reply };
+        if let Some(inbox) = &self.shared.inbox {
+            let _ = inbox.send(Message::AskAll(ask));
+        }
+        let mut said = Vec::new();
+        for node in nodes.await.unwrap_or_default() {
+            if let Ok(one) = node.await {
+                said.push(one);
+            }
+        }
+        said
+    }
+
+    /// How it is.
+    pub(crate) fn status(&self) -> LinkStatus {
+        self.shared.ledger.status()
+    }
+
+    /// What it has counted.
+    pub(crate) fn counts(&self) -> LinkCounts {
+        self.shared.ledger.counts()
+    }
+
+    /// Whether keys have slots.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.shared.is_cluster
+    }
+}
+
+impl Shared {
+    fn refuse(&self, job: Job, trouble: Trouble) {
+        self.ledger.waiting.fetch_sub(1, Relaxed);
+        self.ledger.failed(trouble);
+        let _ = job.reply.send(Err(Failure { trouble, may_have_run: false }));
+    }
+}
+
+impl Drop for Shared {
+    /// Closes the inbox, at which the thread answers what it has and ends, and waits for that: so that nothing
+    /// outlives the link. The thread itself may drop the last clone, in what a caller left it to wake.
+    fn drop(&mut self) {
+        drop(self.inbox.take());
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Counts in Redis: the same claims as of memory, on a real server; and what becomes of them in trouble.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
+
+mod agreement;
+mod behaviours;
+mod clocks;
+mod cluster;
+mod expiry;
+mod failover;
+mod falling_back;
+mod faults;
+mod fleet;
+mod partitions;
+mod permissions;
+mod remembered;
+mod resharding;
+mod subject;
+mod support;
