@@ -1,8 +1,6 @@
 //! Keys as bytes: one text for each key, and one key for each text.
 
-use core::net::IpAddr;
-
-use ratekeeper_core::{Key, Part};
+use ratekeeper_core::Key;
 
 /// A key as bytes: its parts as `<length>:<bytes>`, one after another, the kind first and then the values. Numbers and
 /// addresses are written as their text with `n` and `a` before the length, so that no text is taken for one. Two keys
@@ -18,22 +16,8 @@ use ratekeeper_core::{Key, Part};
 #[must_use]
 pub fn canonical(key: &Key<'_>) -> Vec<u8> {
     let mut written = Vec::with_capacity(key.byte_len() + 8 * key.parts().len());
-    for part in key.parts() {
-        match part {
-            Part::Bytes(bytes) => write(&mut written, b"", bytes),
-            Part::Number(number) => write(&mut written, b"n", number.to_string().as_bytes()),
-            Part::Address(IpAddr::V4(address)) => write(&mut written, b"a", address.to_string().as_bytes()),
-            Part::Address(IpAddr::V6(address)) => write(&mut written, b"a", address.to_string().as_bytes()),
-        }
-    }
+    key.write_canonical(&mut written);
     written
-}
-
-fn write(written: &mut Vec<u8>, kind: &[u8], bytes: &[u8]) {
-    written.extend_from_slice(kind);
-    written.extend_from_slice(bytes.len().to_string().as_bytes());
-    written.push(b':');
-    written.extend_from_slice(bytes);
 }
 
 #[cfg(test)]

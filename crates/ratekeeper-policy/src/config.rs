@@ -15,20 +15,10 @@ use crate::listen::Listen;
 use crate::log::LogConfig;
 use crate::plan::Policies;
 use crate::policy::{Policy, PolicyLimit};
+use crate::stores::{MemoryConfig, StoreConfig, StoreKind};
 
 /// The store of a file without `stores`.
 pub const DEFAULT_STORE: &str = "local";
-/// Most keys of a memory store: about 44 GB of buckets, more than a machine spends on this.
-pub const MAX_MAX_KEYS: u64 = 1_000_000_000;
-/// Least bytes for the logs of a memory store: a log of a few entries per table.
-pub const MIN_MAX_BYTES: u64 = 4 * KIB;
-/// Most bytes for the logs of a memory store: 1 TiB.
-pub const MAX_MAX_BYTES: u64 = 1_024 * GIB;
-
-pub(crate) const KIB: u64 = 1_024;
-pub(crate) const MIB: u64 = 1_024 * KIB;
-pub(crate) const GIB: u64 = 1_024 * MIB;
-
 /// What a file says, checked: limits that can be decided, names that are unique, stores that exist.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -52,48 +42,6 @@ pub struct Config {
     /// All 64 digits.
     source_sha: String,
     from_flags: bool,
-}
-
-/// A named store.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoreConfig {
-    /// Its name, unique in its file.
-    pub name: Name,
-    /// Its size.
-    pub memory: MemoryConfig,
-}
-
-/// How large a memory store is and what it does when it is full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemoryConfig {
-    /// How many live pairs of key and limit it holds exactly, at least; 1 to [`MAX_MAX_KEYS`].
-    pub max_keys: u64,
-    /// Bytes for the logs of sliding windows; [`MIN_MAX_BYTES`] to [`MAX_MAX_BYTES`].
-    pub max_bytes: u64,
-    /// What happens to a newcomer that finds no place.
-    pub on_full: OnFull,
-}
-
-impl Default for MemoryConfig {
-    /// 1,000,000 keys, 256 MiB, share.
-    fn default() -> Self {
-        Self { max_keys: 1_000_000, max_bytes: 256 * MIB, on_full: OnFull::Share }
-    }
-}
-
-/// What a full memory store does with a newcomer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum OnFull {
-    /// Newcomers share one overflow state per limit: stricter than they should find it, never looser.
-    #[default]
-    Share,
-    /// Newcomers are refused.
-    Deny,
-}
-
-impl OnFull {
-    /// The words of the file, and what they mean.
-    pub(crate) const WORDS: [(&'static str, Self); 2] = [("share", Self::Share), ("deny", Self::Deny)];
 }
 
 impl Config {
@@ -227,7 +175,7 @@ impl Config {
         let limits = vec![PolicyLimit::new(&policy, name("limit")?, built, None)];
         let policies = vec![Policy::new(policy, store.clone(), None, limits)];
         let policies = Policies::new(policies, ClientIp::default());
-        let stores = vec![StoreConfig { name: store, memory: MemoryConfig::default() }];
+        let stores = vec![StoreConfig { name: store, kind: StoreKind::Memory(MemoryConfig::default()) }];
         let policies_json = file::of_single("policy", "limit", flags.options());
         let content = Content {
             listen: Listen { http: None, admin: None },

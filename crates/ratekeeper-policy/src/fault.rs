@@ -60,6 +60,10 @@ pub(crate) mod code {
     pub(crate) const OUT_OF_RANGE: &str = "out-of-range";
     pub(crate) const BAD_ADDRESS: &str = "bad-address";
     pub(crate) const BAD_NAME: &str = "bad-name";
+    // Stores.
+    pub(crate) const BAD_STORE_URL: &str = "bad-store-url";
+    pub(crate) const TIMEOUT_ABOVE_DEADLINE: &str = "timeout-above-deadline";
+    pub(crate) const STORES_MEET: &str = "stores-meet";
     // Client addresses.
     pub(crate) const BAD_NETWORK: &str = "bad-network";
     pub(crate) const BAD_ORIGIN: &str = "bad-origin";

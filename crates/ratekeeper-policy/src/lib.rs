@@ -25,7 +25,7 @@
 //! handed in, the answers come from a store.
 //!
 //! Modules: the file (`file`: tree with spans, table of fields, decoder, messages), what it means
-//! (`config`, `listen`, `log`, `policy` with `options` and `overrides`, `headers`, `key` and how it is written, `canonical`), a request (`facts`, `request`) and its
+//! (`config`, `listen`, `log`, `stores`, `policy` with `options` and `overrides`, `headers`, `key` and how it is written, `canonical`), a request (`facts`, `request`) and its
 //! address (`client_ip`), which policies it fits (`matcher` with `path` and `glob`, `index`), what they do with it (`plan` with
 //! `found`; `named` where the caller chose) and why (`explain`), one limit from words (`limit`), and the calendars of time zones (`calendar`, the only one
 //! that knows them).
@@ -60,6 +60,7 @@ mod path;
 mod plan;
 mod policy;
 mod request;
+mod stores;
 
 pub use calendar::{UnknownZone, ZoneCalendar};
 pub use canonical::canonical;
@@ -67,10 +68,7 @@ pub use client_ip::{
     ClientIp, DEFAULT_IPV6_PREFIX, Forwarding, Hop, MAX_ADDRESS_BYTES, MAX_FORWARDED_ELEMENTS,
     MAX_TRUSTED_PROXIES, Network, NetworkError, Walk, WalkEnd, parse_address,
 };
-pub use config::{
-    Config, DEFAULT_STORE, FlagError, LimitFlags, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig,
-    OnFull, StoreConfig,
-};
+pub use config::{Config, DEFAULT_STORE, FlagError, LimitFlags};
 pub use cors::{Cors, MAX_ORIGIN_BYTES, MAX_ORIGINS};
 pub use explain::{CostFrom, Explained, Explanation, Fate};
 pub use facts::{Facts, Source};
@@ -100,3 +98,8 @@ pub use path::{
 pub use plan::{Applied, Does, Exceptions, Plan, PlanError, Policies};
 pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};
 pub use request::Request;
+pub use stores::{
+    DEFAULT_PREFIX, DEFAULT_TIMEOUT, MAX_INSTANCES, MAX_MAX_BYTES, MAX_MAX_KEYS, MAX_PASSWORD_BYTES,
+    MAX_PREFIX_BYTES, MAX_TIMEOUT, MAX_USERNAME_BYTES, MIN_MAX_BYTES, MIN_REDIS_WINDOW, MIN_TIMEOUT,
+    MemoryConfig, OnFull, RedisConfig, StoreConfig, StoreKind,
+};

@@ -11,7 +11,7 @@ use crate::calendar::ZoneCalendar;
 use crate::fault::{Fault, code};
 use crate::hints;
 
-pub(crate) use self::words::{limit_fault, parse_number};
+pub(crate) use self::words::{limit_fault, parse_number, window_fault};
 use self::words::{meant_rate, range_error};
 
 /// An option of a limit as it was found.

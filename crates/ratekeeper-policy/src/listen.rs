@@ -105,6 +105,12 @@ impl Secret {
         }
     }
 
+    /// A password, which the servers of a store are given as it is.
+    #[must_use]
+    pub fn password(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// The text itself.
     #[must_use]
     pub fn expose(&self) -> &str {

@@ -9,7 +9,7 @@ use crate::client_ip::Network;
 use crate::fault::{Fault, code};
 use crate::found::FoundKey;
 use crate::glob::Glob;
-use crate::limit::limit_fault;
+use crate::limit::{limit_fault, window_fault};
 use crate::options::{Action, OnExcess, Options};
 use crate::policy::{Policy, PolicyLimit};
 
@@ -241,12 +241,17 @@ pub struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    /// A limit with these numbers. Algorithm, key and alignment stay, and so do the counts: they are kept under
+    /// A limit with these numbers, on a store that counts windows of `min_window_us` or more. Algorithm, key and alignment stay, and so do the counts: they are kept under
     /// the name of the limit.
     ///
     /// # Errors
     /// What is wrong with the numbers, and at which of them.
-    pub(crate) fn of(&self, policy: &Name, base: &PolicyLimit) -> Result<PolicyLimit, (&'static str, Fault)> {
+    pub(crate) fn of(
+        &self,
+        policy: &Name,
+        base: &PolicyLimit,
+        min_window_us: u64,
+    ) -> Result<PolicyLimit, (&'static str, Fault)> {
         let mut spec = base.named.limit().spec();
         if let Some(text) = self.limit {
             let rate = Rate::parse(text).map_err(|wrong| ("limit", limit_fault(wrong)))?;
@@ -256,6 +261,9 @@ impl Numbers<'_> {
                 let message = "the windows of a calendar keep their length: only how many can change";
                 let fault = Fault::new(code::CALENDAR_WINDOW, message);
                 return Err(("limit", fault.hint("write the same unit as the limit has")));
+            }
+            if let Some(fault) = window_fault(rate.window_us, min_window_us) {
+                return Err(("limit", fault));
             }
             spec.amount = rate.amount;
             spec.window_us = rate.window_us;
@@ -343,7 +351,7 @@ impl Policy {
                 wrong.push(ExceptionError::UnknownLimit((*name).to_owned()));
                 continue;
             };
-            match numbers.of(self.name(), limit) {
+            match numbers.of(self.name(), limit, self.min_window_us()) {
                 Ok(other) => {
                     wrong.extend(self.cost_never_fits(&other, numbers));
                     *limit = other;

@@ -22,6 +22,8 @@ pub struct Policy {
     matches: Option<Match>,
     options: Options,
     overrides: Overrides,
+    /// The shortest window that its store can count.
+    min_window_us: u64,
     /// The line of the file, from 1.
     line: usize,
 }
@@ -60,6 +62,7 @@ impl Policy {
             matches: None,
             options: Options::default(),
             overrides: Overrides::default(),
+            min_window_us: 1,
             line: 1,
         }
     }
@@ -74,6 +77,14 @@ impl Policy {
 
     pub(crate) fn with_overrides(self, overrides: Overrides) -> Self {
         Self { overrides, ..self }
+    }
+
+    pub(crate) fn with_min_window_us(self, min_window_us: u64) -> Self {
+        Self { min_window_us, ..self }
+    }
+
+    pub(crate) const fn min_window_us(&self) -> u64 {
+        self.min_window_us
     }
 
     pub(crate) fn on_line(self, line: usize) -> Self {

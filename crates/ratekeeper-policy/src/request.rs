@@ -1,8 +1,8 @@
 //! A request as policies look at it: its facts, and what is made of them once and looked at by many.
 
-use core::cell::OnceCell;
 use core::net::IpAddr;
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use ratekeeper_core::Part;
 
@@ -20,7 +20,7 @@ pub struct Request<'a> {
     client: Option<IpAddr>,
     /// What of it a key holds.
     masked: Option<IpAddr>,
-    query: OnceCell<Vec<Parameter<'a>>>,
+    query: OnceLock<Vec<Parameter<'a>>>,
 }
 
 /// A name of the query and its value, decoded.
@@ -37,7 +37,7 @@ impl<'a> Request<'a> {
             seen: Seen::new(facts)?,
             client,
             masked: client.map(|address| client_ip.masked(address)),
-            query: OnceCell::new(),
+            query: OnceLock::new(),
         })
     }
 

@@ -82,12 +82,27 @@ impl App {
 
     /// The same on another clock, where there is one: fuzzing moves it.
     pub(crate) fn on(config: Config, clock: Option<ManualClock>) -> Result<Self, String> {
-        let time = Time::new(clock);
+        Self::with(config, Time::new(clock), Live::first)
+    }
+
+    /// The same with stand-ins for shared stores, by their names.
+    #[cfg(test)]
+    pub(crate) fn with_fakes(file: &str, fakes: &[(&str, Arc<crate::live::fake::Fake>)]) -> Self {
+        let config = Config::parse("t", file.as_bytes(), &|_| None).expect("a good file");
+        let live = |config, log: &Log, time| Live::with_fakes(config, fakes, log, time);
+        Self::with(config, Time::new(None), live).expect("stores")
+    }
+
+    fn with(
+        config: Config,
+        time: Time,
+        live: impl FnOnce(Config, &Log, Time) -> Result<Live, String>,
+    ) -> Result<Self, String> {
         let secret = Secret::new().map_err(|wrong| format!("the system has no random bytes: {wrong}"))?;
         let secret = Arc::new(secret);
         let log = Log::new(log_settings(config.log), Arc::new(ProcessClock), Arc::clone(&secret))
             .map_err(|wrong| format!("cannot start a thread: {wrong}"))?;
-        let live = Live::first(config, &log, time.clone())?;
+        let live = live(config, &log, time.clone())?;
         Ok(Self {
             live: ArcSwap::from_pointee(live),
             holds: Holds::new(secret),
@@ -116,14 +131,30 @@ impl App {
         self.live.load_full()
     }
 
-    /// Puts another configuration to work; what of the counts is lost by that. One at a time: who calls it sees
+    /// Puts another configuration to work, without asking its stores whether they can serve; what of the counts is lost
+    /// by that. One at a time: who calls it sees
     /// to that.
     ///
     /// # Errors
     /// If it cannot be put to work. Then the present one stays, and [`App::refuse`] should say so.
+    #[cfg(test)]
     pub(crate) fn reload(&self, config: Config) -> Result<Vec<String>, String> {
+        self.reload_if(config, |_, _| Ok(Vec::new()))
+    }
+
+    /// Puts another configuration to work, if `check` of the present one and the next has nothing against it; what of
+    /// the counts is lost by that, and its notes. One at a time: who calls it sees to that.
+    ///
+    /// # Errors
+    /// If it cannot be put to work. Then the present one stays, and [`App::refuse`] should say so.
+    pub(crate) fn reload_if(
+        &self,
+        config: Config,
+        check: impl FnOnce(&Live, &Live) -> Result<Vec<String>, String>,
+    ) -> Result<Vec<String>, String> {
         let before = self.live_for_long();
         let (next, mut losses) = before.followed_by(config)?;
+        losses.extend(check(&before, &next)?);
         let mut said = self.said();
         let exceptions = said.compiled_for(&next, &mut losses);
         next.metrics().reload_succeeded(next.since());

@@ -17,6 +17,10 @@ pub(crate) struct Asking<'p> {
     /// The policy that refuses without asking any limit.
     blocked: Option<usize>,
     pub(crate) stores: Stores,
+    /// Some of the limits that are enforced lie in a shared store.
+    pub(crate) is_shared: bool,
+    /// A shared store is asked, if only by a policy that shows itself: the answer is to be waited for.
+    pub(crate) waits: bool,
 }
 
 /// Whose limit it is.
@@ -49,9 +53,12 @@ impl<'p> Asking<'p> {
             places: Few::default(),
             blocked: None,
             stores: Stores::None,
+            is_shared: false,
+            waits: false,
         };
         for (index, part) in applied.iter().enumerate() {
             match part.does {
+                _ if part.mode == Mode::Shadow => asking.waits |= live.is_shared(part),
                 _ if part.mode != Mode::Enforce => {}
                 Does::Action(Action::Bypass) => {}
                 Does::Action(Action::Block) => asking.blocked = asking.blocked.or(Some(index)),
@@ -63,7 +70,9 @@ impl<'p> Asking<'p> {
             asking.checks = Few::default();
             asking.places = Few::default();
             asking.stores = Stores::None;
+            (asking.is_shared, asking.waits) = (false, false);
         }
+        asking.waits |= asking.is_shared;
         asking
     }
 
@@ -75,6 +84,7 @@ impl<'p> Asking<'p> {
         }
         if self.checks.len() > before {
             let store = live.store_number(part.policy);
+            self.is_shared |= live.store_of(part.policy).shared().is_some();
             self.stores = match self.stores {
                 Stores::None => Stores::One(store),
                 Stores::One(other) if other == store => Stores::One(store),
@@ -144,6 +154,11 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// What the enforced limits of a request have said.
+    pub(crate) const fn of(asking: &Asking<'_>, decision: Option<Decision>) -> Self {
+        Self { decision, is_blocked: asking.blocked.is_some(), shadow_denied: Vec::new() }
+    }
+
     /// Whether the request may proceed.
     pub(crate) fn allowed(&self) -> bool {
         !self.is_blocked && self.decision.as_ref().is_none_or(|decision| decision.allowed)

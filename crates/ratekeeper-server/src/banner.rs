@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use ratekeeper::MemoryStore;
 use ratekeeper_core::{Algorithm, Align};
-use ratekeeper_policy::{Policy, PolicyLimit, thousands};
+use ratekeeper_policy::{Config, Policy, PolicyLimit, StoreConfig, thousands};
 
 use crate::input;
-use crate::live::Live;
+use crate::live::{AnyStore, Live};
 use crate::telemetry::Listener;
 
 /// What is said at the start: what is served, from where, each policy on a line, and how to stop it, with what
@@ -19,14 +20,11 @@ pub(crate) fn banner(live: &Live, origin: &str, urls: &[(Listener, String)], bes
         config.source_sha(),
         input::counts(config)
     );
-    for (store, (_, memory)) in config.stores.iter().zip(live.stores()) {
-        let keys = thousands(store.memory.max_keys);
-        let mib = memory.memory_bytes().div_ceil(1_024 * 1_024);
-        text.push_str(&format!("   store {}: memory, {keys} keys, {} MiB", store.name, thousands(mib)));
-        let of_store = config.policies.iter().filter(|policy| *policy.store() == store.name);
-        let is_log = |limit: &PolicyLimit| limit.named.limit().kind() == Algorithm::SlidingWindowLog;
-        if of_store.flat_map(Policy::limits).any(is_log) {
-            text.push_str(&format!(" + logs up to {}", size(store.memory.max_bytes)));
+    for (store, (_, at_work)) in config.stores.iter().zip(live.stores()) {
+        text.push_str(&format!("   store {}: ", store.name));
+        match at_work {
+            AnyStore::Memory(memory) => text.push_str(&in_memory(config, store, memory)),
+            AnyStore::Shared(shared) => text.push_str(shared.place()),
         }
     }
     text.push('\n');
@@ -44,6 +42,20 @@ pub(crate) fn banner(live: &Live, origin: &str, urls: &[(Listener, String)], bes
     }
     // Last, how to stop it.
     text.push_str(&format!("  {}\n", beside.unwrap_or("Ctrl-C stops the server")));
+    text
+}
+
+/// `memory, 1,000,000 keys, 185 MiB`.
+fn in_memory(config: &Config, store: &StoreConfig, memory: &MemoryStore) -> String {
+    let sizes = store.memory().copied().unwrap_or_default();
+    let keys = thousands(sizes.max_keys);
+    let mib = memory.memory_bytes().div_ceil(1_024 * 1_024);
+    let mut text = format!("memory, {keys} keys, {} MiB", thousands(mib));
+    let of_store = config.policies.iter().filter(|policy| *policy.store() == store.name);
+    let is_log = |limit: &PolicyLimit| limit.named.limit().kind() == Algorithm::SlidingWindowLog;
+    if of_store.flat_map(Policy::limits).any(is_log) {
+        text.push_str(&format!(" + logs up to {}", size(sizes.max_bytes)));
+    }
     text
 }
 

@@ -59,10 +59,27 @@ pub(crate) struct Applied {
     #[serde(rename = "override")]
     pub(crate) by_override: Option<Override>,
     pub(crate) store: String,
+    /// How that is, if a fleet shares it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shared_store: Option<SharedStore>,
     pub(crate) on_store_error: String,
     pub(crate) cost: u64,
     pub(crate) cost_from: String,
     pub(crate) limits: Vec<Limit>,
+}
+
+/// How a store is that a fleet shares.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SharedStore {
+    /// What it is: `redis`.
+    pub(crate) kind: String,
+    pub(crate) up: bool,
+    /// It has failed so often that it is not asked for a moment.
+    pub(crate) breaker_open: bool,
+    /// How long it takes, in microseconds; null if it has not been asked yet.
+    pub(crate) round_trip_us: Option<u64>,
+    /// All of that in words, and where it is.
+    pub(crate) state: String,
 }
 
 /// What is different for a key.

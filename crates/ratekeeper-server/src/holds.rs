@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ratekeeper_core::{Micros, Name};
+use tokio::sync::watch;
 
 use crate::digits::{hex, hex_digit};
 use crate::live::Taken;
@@ -30,12 +31,14 @@ const NOTHING: Id = [0; 16];
 pub(crate) struct Holds {
     secret: Arc<Secret>,
     made: AtomicU64,
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
 }
 
 #[derive(Default)]
 struct Inner {
     open: HashMap<Id, Open>,
+    /// Those that are being ended in a shared store, with their costs.
+    under_way: HashMap<Id, (u64, Soon)>,
     /// Open ones in the order in which they expire, and some that have ended since.
     expiring: VecDeque<(Micros, Id)>,
     ended: HashMap<Id, Ending>,
@@ -47,6 +50,17 @@ struct Open {
     policy: Option<Name>,
     held: u64,
     taken: Taken,
+}
+
+/// An ending that is under way.
+pub(crate) type Soon = watch::Receiver<Option<Ending>>;
+
+/// What comes of the end of a reservation.
+pub(crate) enum Ends {
+    /// It has ended.
+    Now(Ending),
+    /// It is being ended in a shared store, whoever waits for that.
+    Soon(Soon),
 }
 
 /// How a reservation ended.
@@ -69,16 +83,18 @@ pub(crate) enum NotEnded {
     Unknown,
     /// It has ended before, at this cost.
     Otherwise(u64),
+    /// Its end was cut short with the process.
+    Cut,
 }
 
 impl Holds {
     pub(crate) fn new(secret: Arc<Secret>) -> Self {
-        Self { secret, made: AtomicU64::new(0), inner: Mutex::default() }
+        Self { secret, made: AtomicU64::new(0), inner: Arc::default() }
     }
 
     /// How many are open at `now`.
     pub(crate) fn len(&self, now: Micros) -> usize {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.expire(now);
         inner.open.len()
     }
@@ -88,7 +104,7 @@ impl Holds {
     /// # Errors
     /// The time until the oldest expires.
     pub(crate) fn room(&self, now: Micros) -> Result<(), Duration> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.expire(now);
         if inner.open.len() < MAX_HOLDS {
             return Ok(());
@@ -110,7 +126,7 @@ impl Holds {
         let mut id = Id::default();
         let length = id.len();
         id.copy_from_slice(&digest[..length]);
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let until = now.get().saturating_add(u64::try_from(HOLD_TTL.as_micros()).unwrap_or(u64::MAX));
         inner.open.insert(id, Open { policy, held, taken });
         inner.expiring.push_back((Micros::new(until), id));
@@ -118,45 +134,89 @@ impl Holds {
         id
     }
 
-    /// Ends a reservation at `cost`. A second call with the same cost changes nothing and is answered the same.
+    /// Ends a reservation at `cost`. A second call with the same cost changes nothing and is answered the same. What
+    /// lies in a shared store is ended by a task of its own, also if whoever asked does not wait for it.
     ///
     /// # Errors
     /// If there is no such reservation, or it has ended at another cost.
-    pub(crate) fn end(&self, id: Id, cost: u64, now: Micros) -> Result<Ending, NotEnded> {
+    pub(crate) fn end(&self, id: Id, cost: u64, now: Micros) -> Result<Ends, NotEnded> {
         if id == NOTHING {
-            return Ok(Ending { policy: None, held: 0, cost, charged: 0 });
+            return Ok(Ends::Now(Ending { policy: None, held: 0, cost, charged: 0 }));
         }
-        // Under the lock from beginning to end: of two calls that come together the second finds the first's end.
-        let mut inner = self.lock();
+        // Under the lock from beginning to end: of two calls that come together the second finds the first's end, or
+        // that it is under way.
+        let mut inner = lock(&self.inner);
         inner.expire(now);
         if let Some(ending) = inner.ended.get(&id) {
             return if ending.cost == cost {
-                Ok(ending.clone())
+                Ok(Ends::Now(ending.clone()))
             } else {
                 Err(NotEnded::Otherwise(ending.cost))
             };
         }
+        if let Some((at, soon)) = inner.under_way.get(&id) {
+            return if *at == cost { Ok(Ends::Soon(soon.clone())) } else { Err(NotEnded::Otherwise(*at)) };
+        }
         let Some(Open { policy, held, taken }) = inner.open.remove(&id) else {
             return Err(NotEnded::Unknown);
         };
-        let ending = Ending { policy, held, cost, charged: taken.settle(cost) };
-        if inner.endings.len() == MAX_ENDINGS
-            && let Some(oldest) = inner.endings.pop_front()
-        {
-            inner.ended.remove(&oldest);
-        }
-        inner.ended.insert(id, ending.clone());
-        inner.endings.push_back(id);
-        Ok(ending)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing is left half done by a panic that could not be gone on from.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        let ending = move |charged| Ending { policy, held, cost, charged };
+        let taken = match taken.settle_now(cost) {
+            Ok(charged) => {
+                let ending = ending(charged);
+                inner.has_ended(id, ending.clone());
+                return Ok(Ends::Now(ending));
+            }
+            Err(taken) => taken,
+        };
+        let (tell, soon) = watch::channel(None);
+        inner.under_way.insert(id, (cost, soon.clone()));
+        let all = Arc::clone(&self.inner);
+        tokio::spawn(async move {
+            let ending = ending(taken.settle(cost).await);
+            let mut inner = lock(&all);
+            inner.under_way.remove(&id);
+            inner.has_ended(id, ending.clone());
+            drop(inner);
+            // Nobody may be waiting any more.
+            let _ = tell.send(Some(ending));
+        });
+        Ok(Ends::Soon(soon))
     }
 }
 
+impl Ends {
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// If the process ends before.
+    pub(crate) async fn ending(self) -> Result<Ending, NotEnded> {
+        match self {
+            Self::Now(ending) => Ok(ending),
+            Self::Soon(mut soon) => {
+                let ended = soon.wait_for(Option::is_some).await.ok();
+                ended.and_then(|ending| ending.clone()).ok_or(NotEnded::Cut)
+            }
+        }
+    }
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    // Nothing is left half done by a panic that could not be gone on from.
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Inner {
+    fn has_ended(&mut self, id: Id, ending: Ending) {
+        if self.endings.len() == MAX_ENDINGS
+            && let Some(oldest) = self.endings.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+        self.ended.insert(id, ending);
+        self.endings.push_back(id);
+    }
+
     /// Forgets what can no longer be settled, and what has been settled at the front of the list: then its first
     /// entry is the oldest open one.
     fn expire(&mut self, now: Micros) {

@@ -1,14 +1,12 @@
 //! A configuration at work: its stores, and what is told of their decisions. A reload puts another in its place.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::asking::{Asking, Outcome, Place, Stores};
-use ratekeeper::{BuildError, MemoryStore, OnFull, Question, Reservation};
-use ratekeeper_core::{Ask, Check, Decision, Key, ManualClock, Micros, Name, StoreError};
+use ratekeeper::OnStoreError;
+use ratekeeper_core::{Ask, Check, Key, Micros, Name, StoreError};
 use ratekeeper_policy::{
-    Act, Action, Applied, Config, Does, Exceptions, Few, LogConfig, LogFormat, LogKeys, LogLevel, Mode,
-    Override, Policy, PolicyLimit, StoreConfig,
+    Act, Applied, Config, Exceptions, LogConfig, LogFormat, LogKeys, LogLevel, Override, Policy, PolicyLimit,
+    StoreConfig,
 };
 use ratekeeper_sim::hints::nearest;
 
@@ -16,12 +14,28 @@ use crate::app::Time;
 use crate::exceptions::Compiled;
 use crate::seeded::Chance;
 use crate::telemetry::Protocol;
-use crate::telemetry::log::{Decided, Format, Keys, Level, Log, LogSettings, PolicyLog, Request};
+use crate::telemetry::log::{Format, Keys, Level, Log, LogSettings, PolicyLog, Request};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::metrics::exposition::StoreSnapshot;
+use crate::telemetry::metrics::exposition::{SharedSnapshot, StoreSnapshot};
 use crate::transport::http::Texts;
 
+mod deciding;
+#[cfg(test)]
+pub(crate) mod fake;
 mod follow;
+mod join;
+mod noted;
+mod probing;
+mod stores;
+mod taken;
+mod waiting;
+mod watch;
+mod ways;
+
+pub(crate) use probing::PROBE_TIMEOUT;
+pub(crate) use stores::{AnyStore, Shared, build_stores, connect, place, simulated};
+pub(crate) use taken::Taken;
+pub(crate) use watch::Watch;
 
 /// Among how many policies the one is looked for that a misspelt name may have meant: the search takes up to thirty
 /// microseconds a name, and anybody can ask for it.
@@ -30,8 +44,10 @@ const MAX_SEARCHED_NAMES: usize = 100;
 /// A configuration at work. A request takes it once, at its beginning, and uses it to its end.
 pub(crate) struct Live {
     config: Arc<Config>,
-    stores: Arc<[(Name, MemoryStore)]>,
+    stores: Arc<[(Name, AnyStore)]>,
     served: Arc<[Served]>,
+    /// All limits of all policies lie in shared stores.
+    always_waits: bool,
     metrics: Metrics,
     log: Log,
     chance: Arc<Chance>,
@@ -45,41 +61,12 @@ pub(crate) struct Live {
 struct Served {
     /// Which store decides it.
     store: usize,
+    /// What becomes of its limits when that does not answer.
+    on_error: OnStoreError,
     texts: Texts,
     /// The same for each override that changes limits.
     overrides: Vec<Option<Texts>>,
     log: Arc<PolicyLog>,
-}
-
-/// What was taken for a request, to be settled.
-#[derive(Default)]
-pub(crate) struct Taken {
-    /// By the limits that are enforced.
-    pub(crate) enforced: Option<Reservation>,
-    /// By each policy that only shows itself.
-    pub(crate) shadows: Vec<Reservation>,
-}
-
-impl Taken {
-    /// Ends it at `cost`; what is charged for it now by the limits that are enforced.
-    pub(crate) fn settle(self, cost: u64) -> u64 {
-        for shadow in self.shadows {
-            let _ = shadow.settle(cost);
-        }
-        self.enforced.map_or(0, |taken| taken.settle(cost).charged())
-    }
-
-    /// Whether no limit was asked, so that there is nothing to settle.
-    pub(crate) const fn is_nothing(&self) -> bool {
-        self.enforced.is_none() && self.shadows.is_empty()
-    }
-
-    /// Ends it as it is.
-    pub(crate) fn keep(self) {
-        for taken in self.shadows.into_iter().chain(self.enforced) {
-            drop(taken.keep());
-        }
-    }
 }
 
 /// What is known of the request that is limited, for the log.
@@ -102,16 +89,50 @@ impl Live {
     /// # Errors
     /// If a store cannot be built.
     pub(crate) fn first(config: Config, log: &Log, time: Time) -> Result<Self, String> {
-        let stores =
-            build_stores(&config, time.moved()).map_err(|wrong| format!("cannot build a store: {wrong}"))?;
+        let clock = time.clone();
+        let build = |store: &StoreConfig, log: &Log| stores::build(store, clock.moved(), log);
+        Self::first_with(config, &build, log, time)
+    }
+
+    /// The same with a stand-in for each shared store, by the names of both.
+    #[cfg(test)]
+    pub(crate) fn with_fakes(
+        config: Config,
+        fakes: &[(&str, Arc<fake::Fake>)],
+        log: &Log,
+        time: Time,
+    ) -> Result<Self, String> {
+        let build = |store: &StoreConfig, log: &Log| match fakes
+            .iter()
+            .find(|(name, _)| *name == store.name.as_str())
+        {
+            Some((name, fake)) => {
+                let name = Name::new(name).expect("a name");
+                Ok(AnyStore::Shared(Shared::fake(&name, Arc::clone(fake), log)))
+            }
+            None => stores::build(store, None, log),
+        };
+        Self::first_with(config, &build, log, time)
+    }
+
+    /// The same with stores from elsewhere.
+    fn first_with(
+        config: Config,
+        build: &dyn Fn(&StoreConfig, &Log) -> Result<AnyStore, String>,
+        log: &Log,
+        time: Time,
+    ) -> Result<Self, String> {
+        let log = log.with(log_settings(config.log));
+        let stores = config.stores.iter().map(|store| Ok((store.name.clone(), build(store, &log)?)));
+        let stores = stores.collect::<Result<_, String>>()?;
         let metrics = Metrics::new(&config, time.now());
         let policy_log = |policy: &Policy| Arc::new(PolicyLog::new(policy.name()));
-        Ok(Self::new(config, stores, metrics, policy_log, log, time))
+        Ok(Self::new(config, stores, metrics, policy_log, &log, time))
     }
 
     fn new(
         config: Config,
-        stores: Vec<(Name, MemoryStore)>,
+        stores: Vec<(Name, AnyStore)>,
         metrics: Metrics,
         policy_log: impl Fn(&Policy) -> Arc<PolicyLog>,
         log: &Log,
@@ -126,17 +147,21 @@ impl Live {
             };
             Served {
                 store,
+                on_error: stores::on_store_error(policy.options().on_store_error),
                 texts: Texts::new(policy, policy.limits()),
                 overrides: policy.overrides().as_slice().iter().map(of_override).collect(),
                 log: policy_log(policy),
             }
         };
-        let served = config.policies.iter().map(served).collect();
+        let served: Arc<[Served]> = config.policies.iter().map(served).collect();
+        let is_shared = |of: &Served| stores.get(of.store).is_some_and(|(_, store)| store.shared().is_some());
+        let always_waits = !served.is_empty() && served.iter().all(is_shared);
         let (log, since) = (log.with(log_settings(config.log)), time.now());
         Self {
             config: Arc::new(config),
             stores: stores.into(),
             served,
+            always_waits,
             metrics,
             log,
             chance: Arc::new(Chance::new()),
@@ -152,6 +177,7 @@ impl Live {
             config: Arc::clone(&self.config),
             stores: Arc::clone(&self.stores),
             served: Arc::clone(&self.served),
+            always_waits: self.always_waits,
             metrics: self.metrics.clone(),
             log: self.log.clone(),
             chance: Arc::clone(&self.chance),
@@ -193,10 +219,10 @@ impl Live {
         // A look of cost 0 leaves nothing behind.
         let check = |limit| Check { limit, key: "".into(), cost: 0 };
         let checks: Vec<Check<'_>> = limits.iter().map(|limit| check(&limit.named)).collect();
-        if checks.is_empty() {
-            Ok(())
-        } else {
-            self.store_of(policy).decide_now(&checks, Ask::Peek).map(drop)
+        match self.store_of(policy) {
+            _ if checks.is_empty() => Ok(()),
+            AnyStore::Memory(memory) => memory.decide_now(&checks, Ask::Peek).map(drop),
+            AnyStore::Shared(_) => Shared::hold(&checks),
         }
     }
 
@@ -211,8 +237,23 @@ impl Live {
     }
 
     /// The stores, in the order of the configuration.
-    pub(crate) fn stores(&self) -> &[(Name, MemoryStore)] {
+    pub(crate) fn stores(&self) -> &[(Name, AnyStore)] {
         &self.stores
+    }
+
+    /// The stores that a fleet shares, by their names.
+    pub(crate) fn shared_stores(&self) -> impl Iterator<Item = (&Name, &Shared)> {
+        self.stores.iter().filter_map(|(name, store)| Some((name, store.shared()?)))
+    }
+
+    /// Whether no check can be decided without waiting for a store.
+    pub(crate) const fn always_waits(&self) -> bool {
+        self.always_waits
+    }
+
+    /// What becomes of the limits of policy number `policy` when its store does not answer.
+    pub(crate) fn on_error(&self, policy: usize) -> OnStoreError {
+        self.served[policy].on_error
     }
 
     /// What is constant in the answers of a policy.
@@ -231,7 +272,7 @@ impl Live {
     }
 
     /// The store that decides policy number `policy`.
-    pub(crate) fn store_of(&self, policy: usize) -> &MemoryStore {
+    pub(crate) fn store_of(&self, policy: usize) -> &AnyStore {
         &self.stores[self.served[policy].store].1
     }
 
@@ -240,252 +281,24 @@ impl Live {
         self.time.now()
     }
 
-    /// Decides requests in their order, each all or nothing; those that follow one another in one store together, so
-    /// that their waits for memory overlap.
-    pub(crate) fn decide_batch(&self, asked: &[(&Asking<'_>, Ask)]) -> Vec<Result<Outcome, StoreError>> {
-        let mut outcomes = Vec::with_capacity(asked.len());
-        for run in asked.chunk_by(|(a, _), (b, _)| a.stores == b.stores) {
-            match run {
-                [(first, _), _, ..] if let Stores::One(store) = first.stores => {
-                    let questions: Vec<Question<'_>> = run
-                        .iter()
-                        .map(|(asking, ask)| Question { checks: asking.checks(), ask: *ask })
-                        .collect();
-                    let decisions = self.timed(store, |store| store.decide_batch(&questions));
-                    for ((asking, ask), decision) in run.iter().zip(decisions) {
-                        outcomes.push(decision.and_then(|decision| self.shown(asking, Some(decision), *ask)));
-                    }
-                }
-                run => outcomes.extend(run.iter().map(|(asking, ask)| self.decide(asking, *ask))),
-            }
-        }
-        outcomes
-    }
-
-    /// Decides one request.
-    ///
-    /// # Errors
-    /// Those of the stores.
-    pub(crate) fn decide(&self, asking: &Asking<'_>, ask: Ask) -> Result<Outcome, StoreError> {
-        let decision = match asking.stores {
-            Stores::None => None,
-            Stores::One(store) => Some(self.timed(store, |store| store.decide_now(asking.checks(), ask))?),
-            Stores::Several => {
-                Some(self.timed_across(asking, |parts| MemoryStore::decide_across(parts, ask))?)
-            }
-        };
-        self.shown(asking, decision, ask)
-    }
-
-    /// Takes what a request asks for in a way that can be settled: the enforced limits together, and what those take
-    /// that only show themselves.
-    ///
-    /// # Errors
-    /// If a store cannot answer.
-    pub(crate) fn reserve(&self, asking: &Asking<'_>) -> Result<(Outcome, Taken), StoreError> {
-        let mut taken = Taken::default();
-        let decided = match asking.stores {
-            Stores::None => None,
-            Stores::One(store) => Some(self.timed(store, |store| store.reserve_now(asking.checks()))?),
-            Stores::Several => Some(self.timed_across(asking, MemoryStore::reserve_across)?),
-        };
-        let decision = decided.map(|(decision, reservation)| {
-            taken.enforced = reservation;
-            decision
-        });
-        let mut outcome =
-            Outcome { decision, is_blocked: asking.blocked().is_some(), shadow_denied: Vec::new() };
-        if outcome.allowed() {
-            for applied in asking.shadows() {
-                let shadows = &mut taken.shadows;
-                self.show((asking, applied), &mut outcome, Ask::Acquire, |store, checks| {
-                    let (decision, reservation) = store.reserve_now(checks)?;
-                    shadows.extend(reservation);
-                    Ok(decision)
-                })?;
-            }
-        }
-        Ok((outcome, taken))
-    }
-
-    /// Asks the stores that the limits of a request lie in together, and notes of each of them how long that took.
-    fn timed_across<'s, T>(
-        &'s self,
-        asking: &Asking<'s>,
-        ask: impl FnOnce(&[(&'s MemoryStore, Check<'s>)]) -> T,
-    ) -> T {
-        let number = |place: &Place| Some(self.store_number(asking.applied().get(place.applied)?.policy));
-        let numbered = asking.places().iter().map(number).zip(asking.checks());
-        let mut numbers: Few<usize> = Few::default();
-        let mut parts: Vec<(&MemoryStore, Check<'_>)> = Vec::with_capacity(asking.checks().len());
-        for (number, check) in numbered {
-            let Some((number, (_, store))) = number.and_then(|n| Some((n, self.stores.get(n)?))) else {
-                continue;
-            };
-            parts.push((store, *check));
-            if !numbers.contains(&number) {
-                numbers.push(number);
-            }
-        }
-        let started = self.now();
-        let answer = ask(&parts);
-        let took = self.since_then(started);
-        for number in numbers.iter() {
-            self.metrics.decision_took(*number, took);
-        }
-        answer
-    }
-
-    /// Asks those that only show themselves, if the request passes: each alone, as if it alone were enforced.
-    fn shown(
-        &self,
-        asking: &Asking<'_>,
-        decision: Option<Decision>,
-        ask: Ask,
-    ) -> Result<Outcome, StoreError> {
-        let mut outcome =
-            Outcome { decision, is_blocked: asking.blocked().is_some(), shadow_denied: Vec::new() };
-        if outcome.allowed() {
-            for applied in asking.shadows() {
-                let shown = (asking, applied);
-                self.show(shown, &mut outcome, ask, |store, checks| store.decide_now(checks, ask))?;
-            }
-        }
-        Ok(outcome)
-    }
-
-    fn show(
-        &self,
-        (asking, applied): (&Asking<'_>, &Applied<'_>),
-        outcome: &mut Outcome,
-        why: Ask,
-        ask: impl FnOnce(&MemoryStore, &[Check<'_>]) -> Result<Decision, StoreError>,
-    ) -> Result<(), StoreError> {
-        let Some(policy) = self.config.policies.get(applied.policy) else { return Ok(()) };
-        match applied.does {
-            Does::Action(action) => {
-                if why == Ask::Acquire {
-                    self.count_action(applied, action);
-                }
-                if action == Action::Block {
-                    if let (Ask::Acquire, Some(served)) = (why, self.served.get(applied.policy)) {
-                        let request = asking.seen().request();
-                        self.log.would_block(&served.log, applied.key().as_ref(), request);
-                    }
-                    outcome.shadow_denied.push(policy.name().to_string());
-                }
-            }
-            Does::Limits(_) => {
-                let checks: Few<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
-                let decision = self.timed(self.store_number(applied.policy), |store| ask(store, &checks))?;
-                if why == Ask::Acquire {
-                    self.note_shadow(applied, &checks, &decision, asking.seen());
-                }
-                let refusing = checks.iter().zip(decision.limits()).filter(|(_, verdict)| !verdict.allowed());
-                let name = |(check, _): (&Check<'_>, _)| format!("{}.{}", policy.name(), check.limit.name());
-                outcome.shadow_denied.extend(refusing.map(name));
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks store number `store`, and notes how long it took.
-    fn timed<T>(&self, store: usize, ask: impl FnOnce(&MemoryStore) -> T) -> T {
-        let started = self.now();
-        let answer = ask(&self.stores[store].1);
-        self.metrics.decision_took(store, self.since_then(started));
-        answer
-    }
-
-    fn since_then(&self, started: Micros) -> Duration {
-        Duration::from_micros(self.now().get().saturating_sub(started.get()))
-    }
-
     /// The policy that a misspelt name probably means.
     pub(crate) fn nearest_policy(&self, name: &str) -> Option<&str> {
         let names = self.config.policies.iter().take(MAX_SEARCHED_NAMES);
         nearest(name, names.map(|policy| policy.name().as_str()))
     }
 
-    /// Counts what became of a request that asked for units, and tells of refusals. Looks are no decisions.
-    pub(crate) fn note(&self, asking: &Asking<'_>, outcome: &Outcome) {
-        let seen = asking.seen();
-        // Of a refused request only those count it that refuse it; one line tells of it, under the name of the answer.
-        for applied in asking.blockers() {
-            self.count_action(applied, Action::Block);
-        }
-        if let Some(applied) = asking.blocked() {
-            if let Some(served) = self.served.get(applied.policy) {
-                self.log.blocked(&served.log, applied.key().as_ref(), seen.request());
-            }
-            return;
-        }
-        if outcome.allowed() {
-            for applied in asking.applied().iter().filter(|applied| applied.mode == Mode::Enforce) {
-                if let Does::Action(action) = applied.does {
-                    self.count_action(applied, action);
-                }
-            }
-        }
-        let Some(decision) = &outcome.decision else { return };
-        let mut parts = asking.by_policy();
-        if let (Some((applied, _)), None) = (parts.next(), parts.next()) {
-            // Most requests meet one policy, which has the whole decision for itself.
-            self.note_decision(applied, asking.checks(), decision, seen);
-        } else {
-            for (applied, range) in asking.by_policy() {
-                let verdicts = decision.limits().get(range.clone()).unwrap_or_default();
-                let own = Decision::of(verdicts.to_vec());
-                // Of a refused request only those count it that refuse it: the others took nothing.
-                if own.allowed == decision.allowed {
-                    self.note_decision(applied, asking.checks().get(range).unwrap_or_default(), &own, seen);
-                }
-            }
-        }
-    }
-
-    fn note_decision(
-        &self,
-        applied: &Applied<'_>,
-        checks: &[Check<'_>],
-        decision: &Decision,
-        seen: &Seen<'_>,
-    ) {
-        let binding = applied.checks().nth(decision.binding).map(|(place, _)| place);
-        if let Some(metrics) = self.metrics.policy(applied.policy) {
-            metrics.decided(decision, binding);
-        }
-        let decided = Decided { checks, decision, mode: Mode::Enforce.name(), request: seen.request() };
-        if let Some(served) = self.served.get(applied.policy) {
-            self.log.decided(&served.log, &decided);
-        }
-    }
-
-    /// Counts what a policy in shadow mode would have done.
-    fn note_shadow(&self, applied: &Applied<'_>, checks: &[Check<'_>], decision: &Decision, seen: &Seen<'_>) {
-        let binding = applied.checks().nth(decision.binding).map(|(place, _)| place);
-        if let Some(metrics) = self.metrics.policy(applied.policy) {
-            metrics.shown(decision, binding);
-        }
-        let decided = Decided { checks, decision, mode: Mode::Shadow.name(), request: seen.request() };
-        if let Some(served) = self.served.get(applied.policy) {
-            self.log.shown(&served.log, &decided);
-        }
-    }
-
-    /// Counts what a policy does without asking any limit, or would do.
-    fn count_action(&self, applied: &Applied<'_>, action: Action) {
-        if let Some(metrics) = self.metrics.policy(applied.policy) {
-            metrics.acted(action, applied.mode);
-        }
-    }
-
     /// What the stores count, for the page of metrics.
     pub(crate) fn stores_snapshot(&self) -> Vec<StoreSnapshot> {
-        let store = |(_, store): &(Name, MemoryStore)| StoreSnapshot {
-            keys: store.keys(),
-            overflow_decisions: store.overflow_decisions(),
-            is_up: true,
+        let store = |(_, store): &(Name, AnyStore)| match store {
+            AnyStore::Memory(store) => StoreSnapshot {
+                keys: store.keys(),
+                overflow_decisions: store.overflow_decisions(),
+                shared: None,
+            },
+            AnyStore::Shared(shared) => {
+                let (status, counts, watch) = (shared.status(), shared.counts(), Arc::clone(shared.watch()));
+                StoreSnapshot { shared: Some(SharedSnapshot { status, counts, watch }), ..Default::default() }
+            }
         };
         self.stores.iter().map(store).collect()
     }
@@ -539,31 +352,5 @@ pub(crate) const fn log_settings(config: LogConfig) -> LogSettings {
             LogKeys::Off => Keys::Off,
         },
         denied_per_second: config.denied_per_second,
-    }
-}
-
-/// The stores of a configuration, on `clock` or on the process's own.
-///
-/// # Errors
-/// If a store cannot be built.
-pub(crate) fn build_stores(
-    config: &Config,
-    clock: Option<&ManualClock>,
-) -> Result<Vec<(Name, MemoryStore)>, BuildError> {
-    config.stores.iter().map(|store| Ok((store.name.clone(), build_store(store, clock)?))).collect()
-}
-
-fn build_store(store: &StoreConfig, clock: Option<&ManualClock>) -> Result<MemoryStore, BuildError> {
-    let on_full = match store.memory.on_full {
-        ratekeeper_policy::OnFull::Share => OnFull::Share,
-        ratekeeper_policy::OnFull::Deny => OnFull::Deny,
-    };
-    let memory = MemoryStore::builder()
-        .max_keys(store.memory.max_keys)
-        .max_bytes(store.memory.max_bytes)
-        .on_full(on_full);
-    match clock {
-        Some(clock) => memory.clock(clock.clone()).build(),
-        None => memory.build(),
     }
 }

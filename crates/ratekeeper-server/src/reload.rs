@@ -194,7 +194,14 @@ impl Reloader {
         let _ = self.voice.tune(&mut config);
         let waiting = waiting(&self.running, &self.addresses.over(&config.listen));
         let warnings: Vec<String> = config.warnings().into_iter().map(|warning| warning.message).collect();
-        let mut notes = self.app.reload(config)?;
+        let mut notes = self.app.reload_if(config, |before, next| {
+            if !next.has_new_stores(Some(before)) {
+                return Ok(Vec::new());
+            }
+            // This thread may wait: it is there for that.
+            let runtime = tokio::runtime::Handle::try_current().map_err(|wrong| wrong.to_string())?;
+            runtime.block_on(next.probe(Some(before)))
+        })?;
         if !waiting.is_empty() {
             notes.push(format!("waits for a restart: {}", waiting.join(", ")));
         }

@@ -4,6 +4,7 @@ use ratekeeper_policy::{Config, ConfigError, ConfigErrors, Severity};
 use serde::Serialize;
 
 use crate::cli::validate::limits::Explained;
+use crate::cli::validate::stores::Asked;
 use crate::input::Unreadable;
 
 /// What is said of a file, as JSON.
@@ -19,6 +20,9 @@ pub(crate) struct Report<'a> {
     /// What each limit lets through at worst, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) explain_limits: Option<Vec<Explained>>,
+    /// Whether its shared stores can serve, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stores: Option<Vec<Asked>>,
 }
 
 #[derive(Serialize)]
@@ -49,6 +53,7 @@ impl<'a> Report<'a> {
                 errors: Vec::new(),
                 warnings,
                 explain_limits: None,
+                stores: None,
             },
             Err(errors) => Self {
                 file,
@@ -57,6 +62,7 @@ impl<'a> Report<'a> {
                 errors: mistakes(&errors.items),
                 warnings,
                 explain_limits: None,
+                stores: None,
             },
         }
     }
@@ -81,6 +87,7 @@ impl<'a> Report<'a> {
             errors: vec![mistake],
             warnings: Vec::new(),
             explain_limits: None,
+            stores: None,
         }
     }
 

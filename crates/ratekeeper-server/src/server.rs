@@ -207,6 +207,13 @@ impl Plan {
         let mut serving_admin = JoinSet::new();
         let mut urls = Vec::new();
         let origin = source.name();
+        // One that cannot serve is an error of whoever has set it up; one that does not answer may do so yet.
+        let notes = app.live_for_long().probe(None).await;
+        for note in notes.map_err(|wrong| Failure::Other(format!("error: {wrong}")))? {
+            if !voice.is_quiet() {
+                cli::tell(&format!("warning: {note}"));
+            }
+        }
         let reloader = Reloader::new(Arc::clone(&app), source, voice, self.addresses);
         if let Some(door) = self.http {
             let listener = door.bind().await?;

@@ -154,8 +154,8 @@ fn a_file_without_stores_or_listeners_has_the_defaults() {
     assert_eq!(config.policies_json(), "[]");
     assert_eq!(config.stores.len(), 1);
     assert_eq!(config.stores[0].name.as_str(), "local");
-    let memory = MemoryConfig { max_keys: 1_000_000, max_bytes: 268_435_456, on_full: OnFull::Share };
-    assert_eq!(config.stores[0].memory, memory);
+    let memory = MemoryConfig { max_keys: 1_000_000, max_bytes: 268_435_456, on_full: crate::OnFull::Share };
+    assert_eq!(config.stores[0].memory(), Some(&memory));
     assert!(config.policies.is_empty());
     assert!(config.policy("api").is_none());
 }

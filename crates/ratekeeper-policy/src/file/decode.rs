@@ -9,14 +9,11 @@ use super::fields::{self, Place, Status};
 use super::json;
 use super::policies;
 use super::scalar::Kind;
+use super::stores::Stores;
 use super::tree::{Entry, Node, Value};
-use super::values::{parse_size, size_hint};
 use crate::client_ip::DEFAULT_IPV6_PREFIX;
-use crate::config::{
-    DEFAULT_STORE, MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, MemoryConfig, OnFull, StoreConfig,
-};
 use crate::fault::{Fault, code};
-use crate::hints::{did_you_mean, nearest, shown, thousands};
+use crate::hints::{did_you_mean, nearest, shown};
 use crate::limit::parse_number;
 use crate::plan::Policies;
 
@@ -40,6 +37,9 @@ pub(super) fn decode(
     let defaults = decoder.defaults(&top, &stores);
     // What cannot be read has been reported, and no policy is used then.
     let ipv6_prefix = client_ip.as_ref().map_or(DEFAULT_IPV6_PREFIX, |client_ip| client_ip.ipv6_prefix);
+    if let Some(listen) = &listen {
+        decoder.timeouts(&top, listen, &stores);
+    }
     let policies = policies::policies(&mut decoder, &top, &stores, &defaults, ipv6_prefix);
     let json = |of: fn(&Node) -> String| {
         top.get("policies").map_or_else(|| "[]".to_owned(), |entry| of(&entry.value))
@@ -60,20 +60,11 @@ pub(super) fn decode(
     })
 }
 
-/// The stores of a file, as far as references can be checked.
-pub(super) enum Stores {
-    Known(Vec<StoreConfig>),
-    /// Something about them is wrong and reported: any reference may be right.
-    Unclear,
-}
-
 /// The fields of a mapping, known to be of its place.
 pub(super) struct Fields<'n> {
     place: &'static Place,
     pub(super) node: &'n Node,
     entries: Vec<&'n Entry>,
-    /// Fields of a later version that are there.
-    later: Vec<&'static str>,
     /// Fields that a misspelt name was taken for: not to be called missing.
     meant: Vec<&'static str>,
 }
@@ -87,11 +78,6 @@ impl<'n> Fields<'n> {
     /// Whether a field is really missing: neither there nor misspelt.
     pub(super) fn lacks(&self, name: &str) -> bool {
         self.get(name).is_none() && !self.meant.contains(&name)
-    }
-
-    /// Whether a field of a later version is there instead.
-    pub(super) fn has_later(&self, name: &str) -> bool {
-        self.later.contains(&name)
     }
 }
 
@@ -120,13 +106,12 @@ impl Decoder<'_, '_> {
         place: &'static Place,
     ) -> Option<Fields<'n>> {
         let entries = self.map(node, what, || format!("its fields are {}", listed(place)))?;
-        let mut fields = Fields { place, node, entries: Vec::new(), later: Vec::new(), meant: Vec::new() };
+        let mut fields = Fields { place, node, entries: Vec::new(), meant: Vec::new() };
         for entry in entries {
             match place.field(&entry.key) {
                 Some(field) => match field.status {
                     Status::Built(_) => fields.entries.push(entry),
                     Status::Later(remedy) => {
-                        fields.later.push(field.name);
                         let message = format!("`{}` is not available in this version", entry.key);
                         let fault = Fault::new(code::NOT_AVAILABLE, message).hint(remedy);
                         self.errors.add(entry.key_span.clone(), fault);
@@ -249,7 +234,12 @@ impl Decoder<'_, '_> {
         self.checked_name(node.span.clone(), what, text)
     }
 
-    fn checked_name(&mut self, span: core::ops::Range<usize>, what: &str, text: &str) -> Option<Name> {
+    pub(super) fn checked_name(
+        &mut self,
+        span: core::ops::Range<usize>,
+        what: &str,
+        text: &str,
+    ) -> Option<Name> {
         let fault = || {
             let fault = Fault::new(code::BAD_NAME, format!("{what} cannot be `{}`", shown(text)));
             fault.hint("1 to 64 of A-Z, a-z, 0-9, `_` and `-`")
@@ -283,93 +273,6 @@ impl Decoder<'_, '_> {
             let fault = Fault::new(code::UNSUPPORTED_VERSION, "this version of the file is not known");
             self.report(node, fault.hint("only `version: 1`"));
         }
-    }
-
-    fn stores(&mut self, top: &Fields<'_>) -> Stores {
-        let Some(entry) = top.get("stores") else {
-            let default = Name::new(DEFAULT_STORE).ok().filter(|_| top.lacks("stores"));
-            return default.map_or(Stores::Unclear, |name| {
-                Stores::Known(vec![StoreConfig { name, memory: MemoryConfig::default() }])
-            });
-        };
-        let example = || "for example `stores: { local: { memory: { max_keys: 1000000 } } }`".to_owned();
-        let Some(entries) = self.map(&entry.value, "`stores`", example) else { return Stores::Unclear };
-        if entries.is_empty() {
-            let fault = Fault::new(code::EMPTY, "`stores` names no store");
-            self.report(&entry.value, fault.hint("leave it out for one memory store called `local`"));
-            return Stores::Unclear;
-        }
-        let stores: Vec<_> = entries.iter().map(|entry| self.store_config(entry)).collect();
-        stores.into_iter().collect::<Option<_>>().map_or(Stores::Unclear, Stores::Known)
-    }
-
-    fn store_config(&mut self, entry: &Entry) -> Option<StoreConfig> {
-        let name = self.checked_name(entry.key_span.clone(), "the name of a store", &entry.key);
-        let store = self.fields(&entry.value, &format!("store `{}`", shown(&entry.key)), &fields::STORE)?;
-        if store.lacks("memory") && !store.has_later("redis") {
-            let fault =
-                Fault::new(code::MISSING_FIELD, format!("store `{}` is of no kind", shown(&entry.key)));
-            self.report(&entry.value, fault.hint("for example `memory: { max_keys: 1000000 }`"));
-        }
-        let memory = self.memory(&store.get("memory")?.value);
-        Some(StoreConfig { name: name?, memory: memory? })
-    }
-
-    fn memory(&mut self, node: &Node) -> Option<MemoryConfig> {
-        let memory = self.fields(node, "`memory`", &fields::MEMORY)?;
-        let default = MemoryConfig::default();
-        let max_keys = match memory.get("max_keys") {
-            Some(entry) => self.max_keys(&entry.value),
-            None => Some(default.max_keys),
-        };
-        let max_bytes = match memory.get("max_bytes") {
-            Some(entry) => self.max_bytes(&entry.value),
-            None => Some(default.max_bytes),
-        };
-        let on_full = match memory.get("on_full") {
-            Some(entry) => self.one_of(&entry.value, "on_full", &OnFull::WORDS),
-            None => Some(default.on_full),
-        };
-        Some(MemoryConfig { max_keys: max_keys?, max_bytes: max_bytes?, on_full: on_full? })
-    }
-
-    fn max_keys(&mut self, node: &Node) -> Option<u64> {
-        let number = self.number(node, "max_keys", "`max_keys: 1000000`")?;
-        if (1..=MAX_MAX_KEYS).contains(&number) {
-            return Some(number);
-        }
-        let message = format!("`max_keys` is 1 to {}", thousands(MAX_MAX_KEYS));
-        let hint = if number == 0 { "memory is always bounded; 0 is never unlimited" } else { "take fewer" };
-        self.report(node, Fault::new(code::OUT_OF_RANGE, message).hint(hint));
-        None
-    }
-
-    fn max_bytes(&mut self, node: &Node) -> Option<u64> {
-        let text = self.word(node, "`max_bytes`", "`max_bytes: 256MiB`")?;
-        let Some(bytes) = parse_size(text) else {
-            let fault = Fault::new(code::BAD_SIZE, "a size is a whole number and B, KiB, MiB or GiB");
-            self.report(node, fault.hint(size_hint(text)));
-            return None;
-        };
-        if (MIN_MAX_BYTES..=MAX_MAX_BYTES).contains(&bytes) {
-            return Some(bytes);
-        }
-        let fault = Fault::new(code::OUT_OF_RANGE, "`max_bytes` is 4KiB to 1024GiB");
-        self.report(node, fault.hint("it bounds the sliding-window logs; without such limits leave it out"));
-        None
-    }
-
-    /// The `store` of a mapping, which must exist.
-    pub(super) fn store(&mut self, fields: &Fields<'_>, stores: &Stores) -> Option<Name> {
-        let node = &fields.get("store")?.value;
-        let text = self.text(node, "`store`", "`store: local`")?;
-        let Stores::Known(stores) = stores else { return Name::new(text).ok() };
-        let found = stores.iter().find(|store| store.name.as_str() == text);
-        if found.is_none() {
-            let fault = Fault::new(code::UNKNOWN_STORE, format!("there is no store `{}`", shown(text)));
-            self.report(node, fault.hint(did_you_mean(text, stores.iter().map(|store| store.name.as_str()))));
-        }
-        found.map(|store| store.name.clone())
     }
 }
 

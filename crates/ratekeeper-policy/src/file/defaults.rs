@@ -2,8 +2,9 @@
 
 use ratekeeper_core::Name;
 
-use super::decode::{Decoder, Fields, Stores};
+use super::decode::{Decoder, Fields};
 use super::fields;
+use super::stores::Stores;
 use super::tree::{Node, Value};
 use crate::fault::{Fault, code};
 use crate::headers::{Headers, XRateLimit};

@@ -168,6 +168,42 @@ impl<'t> Errors<'t> {
         self.hidden.push(span);
     }
 
+    /// The same for what is left of a line.
+    pub(super) fn hide_line_from(&mut self, at: usize) {
+        let rest = self.text.get(at..).unwrap_or_default();
+        self.hide(at..at + rest.find('\n').unwrap_or(rest.len()));
+    }
+
+    /// The same for user and password of a URL: all between its scheme and its last `@`. Without a scheme it is a URL
+    /// only if it is `meant` to be one.
+    pub(super) fn hide_user_info(&mut self, span: Range<usize>, meant: bool) {
+        let text = self.text(span.clone());
+        let begin = text.find("://").map(|at| at + 3).or_else(|| meant.then_some(0));
+        if let Some((begin, end)) = begin.zip(text.rfind('@')).filter(|(begin, end)| begin < end) {
+            self.hide(span.start + begin..span.start + end);
+        }
+    }
+
+    /// What is between two places.
+    pub(super) fn text(&self, span: Range<usize>) -> &'t str {
+        self.text.get(span).unwrap_or_default()
+    }
+
+    /// The line that a byte is in.
+    pub(super) fn line_around(&self, at: usize) -> Range<usize> {
+        let at = floor_char(self.text, at);
+        let start = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
+        start..at + self.text[at..].find('\n').unwrap_or(self.text.len() - at)
+    }
+
+    /// The same for a comment that begins right behind a place, or the `:` there.
+    pub(super) fn hide_comment(&mut self, at: usize) {
+        let rest = self.text.get(at..).unwrap_or_default();
+        if rest.trim_start_matches([':', ' ', '\t']).starts_with('#') {
+            self.hide_line_from(at + rest.find('#').unwrap_or(0));
+        }
+    }
+
     fn placed(&self, severity: Severity, span: Range<usize>, fault: Fault) -> ConfigError {
         let start = floor_char(self.text, span.start);
         let line = self.line(start);

@@ -6,6 +6,7 @@ mod forms;
 mod reference;
 mod rows;
 mod rows_of_policies;
+mod rows_of_stores;
 
 use ratekeeper_core::Algorithm;
 
@@ -13,6 +14,7 @@ use crate::hints::nearest;
 pub(super) use forms::{DURATION, Form, Grammar, SIZE};
 pub(super) use rows::*;
 pub(super) use rows_of_policies::*;
+pub(super) use rows_of_stores::*;
 
 /// A kind of mapping in the file.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! `listen`: addresses, and what holds for those who connect to them.
 
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 
 use ratekeeper_core::parse_duration;
@@ -115,7 +115,9 @@ impl Decoder<'_, '_> {
             self.report(node, fault.hint(format!("for example `address: {example}`")));
         }
         let address = listener.get("address").and_then(|entry| self.address(&entry.value, example));
-        let deadline = listener.get("deadline").map(|entry| self.deadline(&entry.value));
+        let deadline = listener
+            .get("deadline")
+            .map(|entry| self.waiting(&entry.value, "deadline", MIN_DEADLINE..=MAX_DEADLINE, "1ms to 60s"));
         let tls = listener.get("tls").map(|entry| self.tls(&entry.value));
         let connections = listener.get("max_connections").map(|entry| self.max_connections(&entry.value));
         let takes_token = place.field("token").is_some();
@@ -151,11 +153,18 @@ impl Decoder<'_, '_> {
         None
     }
 
-    fn deadline(&mut self, node: &Node) -> Option<Duration> {
-        let text = self.word(node, "`deadline`", "`deadline: 50ms`")?;
+    /// How long an answer may take; `bounds` are the least and the most, in words.
+    pub(super) fn waiting(
+        &mut self,
+        node: &Node,
+        name: &str,
+        range: RangeInclusive<Duration>,
+        bounds: &str,
+    ) -> Option<Duration> {
+        let text = self.word(node, &format!("`{name}`"), &format!("`{name}: 50ms`"))?;
         // Zero is refused for what it means, not for its missing unit.
         let read = if text == "0" { Ok(0) } else { parse_duration(text) };
-        let deadline = match read {
+        let waiting = match read {
             Ok(us) => Duration::from_micros(us),
             Err(error) => {
                 let digits = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
@@ -165,12 +174,12 @@ impl Decoder<'_, '_> {
                 return None;
             }
         };
-        if (MIN_DEADLINE..=MAX_DEADLINE).contains(&deadline) {
-            return Some(deadline);
+        if range.contains(&waiting) {
+            return Some(waiting);
         }
         let hint =
-            if deadline.is_zero() { "an answer takes time; 0 is never unlimited" } else { "50ms is usual" };
-        self.report(node, Fault::new(code::OUT_OF_RANGE, "`deadline` is 1ms to 60s").hint(hint));
+            if waiting.is_zero() { "an answer takes time; 0 is never unlimited" } else { "50ms is usual" };
+        self.report(node, Fault::new(code::OUT_OF_RANGE, format!("`{name}` is {bounds}")).hint(hint));
         None
     }
 

@@ -19,6 +19,7 @@ mod relations;
 mod render;
 mod scalar;
 mod schema;
+mod stores;
 mod tree;
 mod values;
 mod variables;
@@ -32,12 +33,12 @@ pub use schema::json_schema;
 pub use tree::MAX_DEPTH;
 
 use crate::client_ip::ClientIp;
-use crate::config::StoreConfig;
 use crate::cors::Cors;
 use crate::fault::{Fault, code};
 use crate::listen::Listen;
 use crate::log::LogConfig;
 use crate::plan::Policies;
+use crate::stores::StoreConfig;
 use errors::Errors;
 
 /// The largest file: 100 bytes for each of 10,000 policies, and a bound on what a reload can cost.

@@ -35,6 +35,8 @@ pub(super) struct Of<'p> {
     pub(super) has_bad_limits: bool,
     /// What of an IPv6 address its counters tell apart.
     pub(super) ipv6_prefix: u8,
+    /// The shortest window that its store can count.
+    pub(super) min_window_us: u64,
 }
 
 impl Decoder<'_, '_> {
@@ -230,7 +232,7 @@ impl Decoder<'_, '_> {
             return None;
         }
         let (numbers, places) = self.numbers_of(&entry.value)?;
-        match numbers.of(of.name, base) {
+        match numbers.of(of.name, base, of.min_window_us) {
             Ok(limit) => Some((place, limit)),
             Err((field, fault)) => {
                 let place =

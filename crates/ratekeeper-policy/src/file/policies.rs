@@ -5,20 +5,22 @@ use std::collections::HashMap;
 
 use ratekeeper_core::{MAX_LIMITS, Name};
 
-use super::decode::{Decoder, Fields, Stores};
+use super::decode::{Decoder, Fields};
 use super::defaults::Defaults;
 use super::fields;
 use super::overrides::Of;
 use super::relations::{self, Places};
 use super::scalar::Kind;
+use super::stores::Stores;
 use super::tree::{Entry, Node, Value};
 use super::warnings;
 use crate::fault::{Fault, code};
 use crate::hints::shown;
 use crate::key::{Alternative, KeyPart, KeySpec, MAX_ALTERNATIVES};
-use crate::limit::{At, BuiltLimit, Given, LimitWords, Zones};
+use crate::limit::{At, BuiltLimit, Given, LimitWords, Zones, window_fault};
 use crate::options::OnExcess;
 use crate::policy::{Policy, PolicyLimit};
+use crate::stores::StoreConfig;
 
 /// Most policies: more are generated, and want a table of another kind.
 pub const MAX_POLICIES: usize = 10_000;
@@ -41,12 +43,19 @@ pub(super) fn policies(
     if let Some(extra) = items.get(MAX_POLICIES) {
         decoder.report(extra, Fault::new(code::TOO_MANY_POLICIES, "a file has at most 10,000 policies"));
     }
-    let mut reader =
-        Reader { decoder, stores, defaults, ipv6_prefix, zones: Zones::default(), names: HashMap::new() };
+    let mut reader = Reader {
+        decoder,
+        stores,
+        defaults,
+        ipv6_prefix,
+        min_window_us: 1,
+        zones: Zones::default(),
+        names: HashMap::new(),
+    };
     let policies: Vec<_> = items.iter().take(MAX_POLICIES).filter_map(|item| reader.policy(item)).collect();
     let Reader { names, decoder, .. } = reader;
     relations::check(&policies, &names, decoder.errors);
-    warnings::warn(&policies, decoder.errors);
+    warnings::warn(&policies, stores, decoder.errors);
     policies.into_iter().map(|(policy, _)| policy).collect()
 }
 
@@ -67,6 +76,8 @@ struct Reader<'r, 'e, 't> {
     stores: &'r Stores,
     defaults: &'r Defaults,
     ipv6_prefix: u8,
+    /// The shortest window that the store of the policy at hand can count.
+    min_window_us: u64,
     zones: Zones,
     /// Policies so far, and where their names are.
     names: HashMap<Name, usize>,
@@ -87,6 +98,8 @@ impl Reader<'_, '_, '_> {
         let policy = self.decoder.fields(node, "a policy", &fields::POLICY)?;
         let name = self.policy_name(&policy);
         let store = self.policy_store(&policy);
+        self.min_window_us =
+            store.as_ref().and_then(|name| self.stores.get(name)).map_or(1, StoreConfig::min_window_us);
         let matches = policy.get("match").map(|entry| self.decoder.matching(&entry.value));
         if let Some(Some(conditions)) = &matches {
             let own = policy.get("key").map(|entry| &entry.value);
@@ -118,7 +131,8 @@ impl Reader<'_, '_, '_> {
         // Overrides are looked at also where a limit is wrong: all mistakes are said at once.
         let overrides = policy.get("overrides").zip(key.as_ref()).map(|(entry, key)| {
             let ipv6_prefix = self.ipv6_prefix;
-            let of = Of { name: &name, key: key.as_ref(), limits: &limits, has_bad_limits, ipv6_prefix };
+            let (key, min_window_us) = (key.as_ref(), self.min_window_us);
+            let of = Of { name: &name, key, limits: &limits, has_bad_limits, ipv6_prefix, min_window_us };
             self.decoder.overrides(entry, &of)
         });
         let (matches, key) = (all_or_none(matches)?, key?);
@@ -136,7 +150,8 @@ impl Reader<'_, '_, '_> {
             says_missing_key: !policy.lacks("missing_key"),
         };
         let policy = Policy::new(name, store, key, limits).with_match(matches).with_options(options);
-        Some((policy.with_overrides(overrides).on_line(line), places))
+        let policy = policy.with_overrides(overrides).with_min_window_us(self.min_window_us);
+        Some((policy.on_line(line), places))
     }
 
     fn policy_name(&mut self, policy: &Fields<'_>) -> Option<Name> {
@@ -270,7 +285,14 @@ impl Reader<'_, '_, '_> {
         };
         let faults = match words.build(&mut self.zones) {
             // What cannot be used has been reported.
-            Ok(built) => return words.is_whole().then_some(built),
+            Ok(built) => {
+                let fault = window_fault(built.limit.spec().window_us, self.min_window_us);
+                let good = fault.is_none() && words.is_whole();
+                if let Some((entry, fault)) = limit.get("limit").zip(fault) {
+                    self.decoder.report(&entry.value, fault);
+                }
+                return good.then_some(built);
+            }
             Err(faults) => faults,
         };
         for fault in faults {

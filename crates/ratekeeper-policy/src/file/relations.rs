@@ -154,13 +154,7 @@ fn queues(policies: &[(Policy, Places)], errors: &mut Errors<'_>) {
     let with_queue: Vec<&(Policy, Places)> =
         policies.iter().filter(|(policy, _)| has_queue(policy)).take(MOST).collect();
     for (nth, (policy, places)) in with_queue.iter().enumerate() {
-        let meets = |(other, _): &&&(Policy, Places)| {
-            let (a, b) = (policy.options(), other.options());
-            let apart = a.group.is_some() && a.group == b.group
-                || a.replaces.contains(other.name())
-                || b.replaces.contains(policy.name());
-            !apart && condition(policy).can_meet(condition(other))
-        };
+        let meets = |(other, _): &&&(Policy, Places)| can_meet(policy, other);
         if let Some((other, _)) = with_queue.iter().take(nth).find(meets) {
             let message = format!(
                 "a request could meet the queues of `{}` and `{}`, and has one start only",
@@ -171,6 +165,15 @@ fn queues(policies: &[(Policy, Places)], errors: &mut Errors<'_>) {
             errors.add(places.name.clone(), Fault::new(code::QUEUES_MEET, message).hint(hint));
         }
     }
+}
+
+/// Whether both could apply to one request.
+pub(super) fn can_meet(one: &Policy, other: &Policy) -> bool {
+    let (a, b) = (one.options(), other.options());
+    let apart = a.group.is_some() && a.group == b.group
+        || a.replaces.contains(other.name())
+        || b.replaces.contains(one.name());
+    !apart && condition(one).can_meet(condition(other))
 }
 
 fn condition(policy: &Policy) -> &Match {

@@ -185,7 +185,7 @@ fn reference(name: &str) -> Vec<(&'static str, Json)> {
 }
 
 fn definition(grammar: &Grammar) -> (String, Json) {
-    let kind = if grammar.takes_digits { list(["string", "integer"]) } else { text("string") };
+    let kind = if grammar.takes_scalars { list(["string", "number", "boolean"]) } else { text("string") };
     let members = [
         ("description", Json::Text(unlinked(grammar.doc))),
         ("type", kind),

@@ -1,6 +1,8 @@
 //! Text to a tree whose nodes know where they stand. What YAML has beyond mappings, lists and scalars is
 //! refused here, so that the decoder never meets it.
 
+mod secrets;
+
 use core::ops::Range;
 use std::collections::HashMap;
 
@@ -11,13 +13,10 @@ use super::scalar::Kind;
 use super::variables;
 use crate::fault::{Fault, code};
 use crate::hints;
+use secrets::{PASSWORD, URLS};
 
 /// Deepest nesting: the format needs 8, and readers of the tree recurse.
 pub const MAX_DEPTH: usize = 32;
-
-/// Fields whose values are not shown with the mistakes of their lines, wherever they are written and however
-/// they are misspelt.
-const SECRETS: [&str; 2] = ["token", "password"];
 
 /// A value and its place.
 #[derive(Debug)]
@@ -83,7 +82,9 @@ pub(super) fn parse(
         let (event, span) = match event {
             Ok(event) => event,
             Err(error) => {
-                builder.errors.add(place(text, &error), syntax_fault(text, &error));
+                let place = place(text, &error);
+                builder.hide_in_broken_line(place.start);
+                builder.errors.add(place, syntax_fault(text, &error));
                 return None;
             }
         };
@@ -120,8 +121,14 @@ enum Open {
     Map { start: usize, entries: Vec<Entry>, seen: HashMap<String, usize>, key: Option<Key> },
 }
 
-/// A key that waits for its value; None if it is no text or has been there before.
-struct Key(Option<(String, Range<usize>)>);
+/// A key that waits for its value.
+struct Key {
+    /// Empty if it is no text.
+    text: String,
+    span: Range<usize>,
+    /// It is text, and has not been there before.
+    is_good: bool,
+}
 
 struct Builder<'b, 't> {
     env: &'b dyn Fn(&str) -> Option<String>,
@@ -134,6 +141,15 @@ impl Builder<'_, '_> {
     /// Takes an event; false if reading on makes no sense.
     fn event(&mut self, event: Event<'_>, span: &Span) -> bool {
         let at = bytes(span);
+        // What is no scalar is a mistake there, and may be a secret that wants quotes. Limits may be called so, though.
+        let is_value = match event {
+            Event::Alias(_) | Event::UnresolvedAlias(_) | Event::SequenceStart(..) => true,
+            Event::MappingStart(..) => self.is_within(&[PASSWORD]),
+            _ => false,
+        };
+        if is_value && self.is_secret() {
+            self.errors.hide_line_from(at.start);
+        }
         match event {
             Event::Scalar(text, style, _, tag) => {
                 self.refuse_tag(tag.is_some(), span);
@@ -159,6 +175,8 @@ impl Builder<'_, '_> {
                 self.complete(Node { span: at, value: Value::Bad });
             }
             Event::Anchor(..) => {
+                // Its value may have been before it.
+                self.hide_in_broken_line(at.start);
                 let fault = Fault::new(code::ANCHOR, "anchors are not used in a configuration");
                 self.errors.add(at, fault.hint("leave it out"));
             }
@@ -172,6 +190,9 @@ impl Builder<'_, '_> {
             return;
         }
         let at = span.tag_span().as_ref().map_or_else(|| bytes(span), bytes);
+        if self.is_secret() {
+            self.errors.hide_line_from(at.start);
+        }
         let fault = Fault::new(code::TAG, "tags are not used in a configuration");
         self.errors.add(at, fault.hint("leave it out; quotes make text of a number"));
     }
@@ -202,8 +223,13 @@ impl Builder<'_, '_> {
         let is_key = matches!(self.open.last(), Some(Open::Map { key: None, .. }));
         // The name of a variable is no secret; its default is.
         let is_variable = text.starts_with("${") && text.ends_with('}') && !text.contains(":-");
-        if self.is_secret() && !is_variable {
-            self.errors.hide(at.clone());
+        if self.is_secret() {
+            if !is_variable {
+                self.errors.hide(at.clone());
+            }
+            self.hide_comment(&at);
+        } else {
+            self.errors.hide_user_info(at.clone(), self.is_within(&URLS));
         }
         if !plain
             && !is_key
@@ -228,20 +254,16 @@ impl Builder<'_, '_> {
         self.complete(Node { span: at, value });
     }
 
-    /// Whether the value of a field comes next that nobody should see.
-    fn is_secret(&self) -> bool {
-        let Some(Open::Map { key: Some(Key(Some((key, _)))), .. }) = self.open.last() else { return false };
-        hints::nearest(key, SECRETS).is_some()
-    }
-
     /// Puts a finished node where it belongs.
     fn complete(&mut self, node: Node) {
         match self.open.last_mut() {
             None => self.root = Some(node),
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { entries, key, seen, .. }) => match key.take() {
-                Some(Key(Some((key, key_span)))) => entries.push(Entry { key, key_span, value: node }),
-                Some(Key(None)) => {}
+                Some(Key { text: key, span: key_span, is_good: true }) => {
+                    entries.push(Entry { key, key_span, value: node });
+                }
+                Some(_) => {}
                 None => *key = Some(check_key(node, seen, self.errors)),
             },
         }
@@ -251,21 +273,22 @@ impl Builder<'_, '_> {
 fn check_key(node: Node, seen: &mut HashMap<String, usize>, errors: &mut Errors<'_>) -> Key {
     let text = match node.value {
         Value::Scalar { text, .. } => text,
-        Value::Bad => return Key(None),
+        Value::Bad => return Key { text: String::new(), span: node.span, is_good: false },
         Value::List(_) | Value::Map(_) => {
             let fault = Fault::new(code::KEY_NOT_TEXT, "the name of a field is text");
-            errors.add(node.span, fault.hint("`${VAR}` cannot stand inside `{ }`: use several lines"));
-            return Key(None);
+            errors
+                .add(node.span.clone(), fault.hint("`${VAR}` cannot stand inside `{ }`: use several lines"));
+            return Key { text: String::new(), span: node.span, is_good: false };
         }
     };
     if let Some(first) = seen.get(&text) {
         let fault = Fault::new(code::DUPLICATE_KEY, format!("`{}` is given twice", hints::shown(&text)));
         let line = errors.line(*first);
-        errors.add(node.span, fault.hint(format!("the first is on line {line}")));
-        return Key(None);
+        errors.add(node.span.clone(), fault.hint(format!("the first is on line {line}")));
+        return Key { text, span: node.span, is_good: false };
     }
     seen.insert(text.clone(), node.span.start);
-    Key(Some((text, node.span)))
+    Key { text, span: node.span, is_good: true }
 }
 
 fn too_deep() -> Fault {

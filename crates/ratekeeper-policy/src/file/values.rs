@@ -1,8 +1,8 @@
 //! Sizes as the file writes them.
 
-use crate::config::{GIB, KIB, MIB};
 use crate::hints::shown;
 use crate::limit::parse_number;
+use crate::stores::{GIB, KIB, MIB};
 
 pub(super) const SIZES: [(&str, u64); 4] = [("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("B", 1)];
 

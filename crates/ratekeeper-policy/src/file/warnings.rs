@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use ratekeeper_core::Name;
 
 use super::errors::Errors;
-use super::relations::Places;
+use super::relations::{Places, can_meet};
+use super::stores::Stores;
 use crate::fault::{Fault, code};
 use crate::key::{Alternative, KeyPart, KeySpec};
 use crate::options::{MissingKey, Mode};
@@ -31,7 +32,7 @@ const ADDRESS_HEADERS: [&str; 6] =
 const SECOND_US: u64 = 1_000_000;
 
 /// Warns of what each policy says, and of those that another leaves nothing to do.
-pub(super) fn warn(policies: &[(Policy, Places)], errors: &mut Errors<'_>) {
+pub(super) fn warn(policies: &[(Policy, Places)], stores: &Stores, errors: &mut Errors<'_>) {
     let mut first_of_all: HashMap<&Name, &Policy> = HashMap::new();
     for (policy, places) in policies {
         if policy.options().mode != Mode::Off {
@@ -40,6 +41,7 @@ pub(super) fn warn(policies: &[(Policy, Places)], errors: &mut Errors<'_>) {
             never_applies(policy, places, &mut first_of_all, errors);
         }
     }
+    stores_meet(policies, stores, errors);
 }
 
 fn keys(policy: &Policy, places: &Places, errors: &mut Errors<'_>) {
@@ -125,5 +127,40 @@ fn never_applies<'p>(
             .any(|limit| limit.key.as_ref().or_else(|| policy.key()).is_some_and(always_has_key));
     if policy.matches().is_none() && policy.options().mode == Mode::Enforce && asks {
         first_of_all.insert(group, policy);
+    }
+}
+
+/// What one request asks of several stores is not one decision if one of them is elsewhere.
+fn stores_meet(policies: &[(Policy, Places)], stores: &Stores, errors: &mut Errors<'_>) {
+    /// Beyond so many policies it is not looked at who could meet whom, which takes the square of the time. Those
+    /// before them have said it by then.
+    const MOST: usize = 500;
+    let Stores::Known(stores) = stores else { return };
+    if stores.len() < 2 || stores.iter().all(|store| store.redis().is_none()) {
+        return;
+    }
+    let is_elsewhere = |name: &Name| stores.iter().any(|s| s.name == *name && s.redis().is_some());
+    let asks = |policy: &Policy| policy.options().mode != Mode::Off && !policy.limits().is_empty();
+    let asking: Vec<(&Policy, &Places, bool)> = policies
+        .iter()
+        .filter(|(policy, _)| asks(policy))
+        .take(MOST)
+        .map(|(policy, places)| (policy, places, is_elsewhere(policy.store())))
+        .collect();
+    for (nth, (policy, places, elsewhere)) in asking.iter().enumerate() {
+        let meets = |(other, _, other_elsewhere): &&(&Policy, &Places, bool)| {
+            other.store() != policy.store() && (*elsewhere || *other_elsewhere) && can_meet(policy, other)
+        };
+        if let Some((other, ..)) = asking.iter().take(nth).find(meets) {
+            let message = format!(
+                "a request could meet `{}` on store `{}` and `{}` on store `{}`, which do not decide together",
+                other.name(),
+                other.store(),
+                policy.name(),
+                policy.store()
+            );
+            let hint = "one is asked after the other, and undone if that refuses: use one `store`, or matches that no request fits at once";
+            errors.warn(places.name.clone(), Fault::new(code::STORES_MEET, message).hint(hint));
+        }
     }
 }

@@ -4,6 +4,7 @@ use ratekeeper_core::{Algorithm, LimitError, LimitSpec, MAX_AMOUNT, Rate};
 
 use crate::fault::{Fault, code};
 use crate::hints;
+use crate::stores::MIN_REDIS_WINDOW;
 
 /// The limit that was meant by spaces, `per minute`, or a unit of another dialect.
 pub(super) fn meant_rate(text: &str) -> Option<String> {
@@ -91,5 +92,15 @@ pub(crate) fn limit_fault(error: LimitError) -> Fault {
     Fault::new(code, error.message()).maybe_hint(hint.map(str::to_owned))
 }
 
+/// That a window is shorter than its store can count.
+pub(crate) fn window_fault(window_us: u64, min_window_us: u64) -> Option<Fault> {
+    (window_us < min_window_us).then(|| {
+        let fault = Fault::new(code::OUT_OF_RANGE, "a window on a Redis store is at least 1 ms");
+        fault.hint("for example `10 per 1ms`; a `memory` store counts shorter ones")
+    })
+}
+
+/// The bound that [`window_fault`] names in words.
+const _: () = assert!(MIN_REDIS_WINDOW.as_millis() == 1);
 /// The bound that [`limit_fault`] names in words.
 const _: () = assert!(MAX_AMOUNT == 1_000_000_000);

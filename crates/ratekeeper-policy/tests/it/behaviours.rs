@@ -154,7 +154,12 @@ fn every_field_of_a_later_version_says_so_where_it_stands() {
     for name in ["grpc", "resp"] {
         later(&format!("version: 1\nlisten: {{ {name}: 127.0.0.1:1 }}\n"), name);
     }
-    later("version: 1\nstores: { a: { redis: {} } }\n", "redis");
+    for name in ["lease_life", "sync_every"] {
+        later(&format!("version: 1\nstores: {{ a: {{ redis: {{ {name}: 1s }} }} }}\n"), name);
+    }
+    for word in ["leased", "approximate"] {
+        later(&format!("version: 1\nstores: {{ a: {{ redis: {{ mode: {word} }} }} }}\n"), word);
+    }
     later("version: 1\npolicies: [{ name: a, sharing: x }]\n", "sharing");
     for name in ["domain", "descriptor", "entries"] {
         later(&format!("version: 1\npolicies: [{{ name: a, match: {{ {name}: x }} }}]\n"), name);
@@ -228,8 +233,8 @@ policies:
         denied_per_second: 0,
     };
     assert_eq!(config.log, log);
-    assert_eq!(config.stores[0].memory.on_full, OnFull::Deny);
-    assert_eq!(config.stores[1].memory.max_bytes, 1 << 40);
+    assert_eq!(config.stores[0].memory().unwrap().on_full, OnFull::Deny);
+    assert_eq!(config.stores[1].memory().unwrap().max_bytes, 1 << 40);
     let all = config.policy("all").unwrap();
     assert_eq!(
         all.matches().unwrap().to_string(),

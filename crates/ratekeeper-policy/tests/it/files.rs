@@ -231,7 +231,7 @@ fn variables_come_from_the_environment_that_is_handed_in() {
     };
     let config = Config::parse("f", text, &env).unwrap();
     assert_eq!(config.listen.http.unwrap().address, "127.0.0.1:1");
-    assert_eq!(config.stores[0].memory.max_keys, 77);
+    assert_eq!(config.stores[0].memory().unwrap().max_keys, 77);
     let env = |_: &str| Some("\u{1b}[31m".to_owned());
     let said = Config::parse("f", text, &env).expect_err("no number").render();
     assert!(!said.contains('\u{1b}'), "{said:?}");

@@ -11,6 +11,7 @@ mod plans;
 mod properties;
 mod sample;
 mod schema;
+mod stores;
 mod traces;
 
 use ratekeeper_policy::{Config, ConfigErrors};

@@ -146,7 +146,8 @@ const ITS_BUSINESS: [&str; 15] = [
 ];
 
 /// Those of them that it cannot find, and why.
-const NOT_FOUND: [(&str, &str); 7] = [
+const NOT_FOUND: [(&str, &str); 8] = [
+    ("windows that a Redis store cannot count", "it depends on the store of the policy"),
     ("overrides that would do nothing, or something else, are said", "it depends on the key of the policy"),
     ("a window above 366 days", "a pattern does not multiply a count by its unit"),
     ("deadlines out of range", "the same"),

@@ -22,7 +22,7 @@ fn configurations_written_as_json_are_read() {
             r#"{{"version": 1, "stores": {{"local": {{"memory": {{"max_keys": 100000}}}}}}, "defaults": {{"store": "local"}}, "policies": [{{"name": "p", "key": ["header:x-user"], "limits": {limits}}}]}}"#
         );
         let config = parse(&file).unwrap_or_else(|errors| panic!("{errors}"));
-        assert_eq!(config.stores[0].memory.max_keys, 100_000);
+        assert_eq!(config.stores[0].memory().unwrap().max_keys, 100_000);
         assert!(!config.policy("p").unwrap().limits().is_empty());
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::Args;
 use ratekeeper_core::Algorithm;
-use ratekeeper_policy::{Config, LimitFlags, nearest, thousands};
+use ratekeeper_policy::{Config, LimitFlags, StoreKind, nearest, thousands};
 use ratekeeper_sim::hints::quoted;
 
 use crate::cli::{self, Failure, Format};
@@ -206,8 +206,9 @@ fn configuration(case: &Case) -> Result<Config, Failure> {
             Failure::Other(format!("error: {}", wrong.join("; ")))
         })?;
     for store in &mut config.stores {
-        store.memory.max_keys = case.keys;
-        store.memory.max_bytes = store.memory.max_bytes.max(case.keys.saturating_mul(LOG_BYTES_PER_KEY));
+        let StoreKind::Memory(memory) = &mut store.kind else { continue };
+        memory.max_keys = case.keys;
+        memory.max_bytes = memory.max_bytes.max(case.keys.saturating_mul(LOG_BYTES_PER_KEY));
     }
     // Nobody is told of single decisions.
     config.log.denied_per_second = 0;

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use ratekeeper_policy::{ADMIN_TOKEN_VARIABLE, DEFAULT_ADMIN, MIN_MAX_BYTES, MemoryConfig};
+use ratekeeper_policy::{ADMIN_TOKEN_VARIABLE, DEFAULT_ADMIN, MIN_MAX_BYTES, MemoryConfig, StoreKind};
 
 use crate::app::App;
 use crate::cli::check::answer::harmless;
 use crate::cli::check::{ask, of_url, refused};
 use crate::cli::question::Question;
+use crate::cli::simulate::at_once;
 use crate::cli::{self, Failure, Format};
 use crate::client::Address;
 use crate::explained::Explained;
@@ -154,9 +155,12 @@ fn offline(file: &Path, question: &[u8]) -> Result<Explained, Failure> {
     let mut config = input::config(file)?;
     for store in &mut config.stores {
         // Nothing is kept in them.
-        store.memory = MemoryConfig { max_keys: 1_000, max_bytes: MIN_MAX_BYTES, ..store.memory };
+        let given = store.memory().copied().unwrap_or_default();
+        let least = MemoryConfig { max_keys: 1_000, max_bytes: MIN_MAX_BYTES, ..given };
+        store.kind = StoreKind::Memory(least);
     }
     let app = App::new(config).map_err(|wrong| Failure::Other(format!("error: {wrong}")))?;
-    transport::http::explain(&app.live(), question)
+    // All of them are in memory, which answers at once.
+    at_once(transport::http::explain(&app.live(), question))
         .map_err(|problem| Failure::BadInput(format!("error: {}", harmless(problem.detail()))))
 }

@@ -7,8 +7,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use clap::Args;
-use ratekeeper_core::ManualClock;
-use ratekeeper_policy::{Config, LimitFlags, Policy};
+use ratekeeper::BuildError;
+use ratekeeper_core::{ManualClock, Store, StoreUrl};
+use ratekeeper_policy::{Config, LimitFlags, MIN_REDIS_WINDOW, Policy};
 use ratekeeper_sim::hints::{file_has, nearest, quoted};
 use ratekeeper_sim::{SimError, Simulation};
 
@@ -33,8 +34,9 @@ pub(super) struct Simulate {
     /// The trace; `-` is stdin
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
-    /// Where states are kept: memory, with the bounds of the policy's own store
-    #[arg(long, value_name = "memory", default_value = "memory")]
+    /// Where states are kept: memory, with the bounds of the policy's own store, or a Redis or Valkey at redis://…,
+    /// under keys of the simulation's own
+    #[arg(long, value_name = "memory|URL", default_value = "memory")]
     store: String,
 }
 
@@ -72,27 +74,51 @@ struct LimitArgs {
 
 impl Simulate {
     pub(super) fn run(self) -> Result<(), Failure> {
-        if self.store != "memory" {
-            let message = match self.store.contains("://") {
-                true => format!("error: the store {} is not available in this version", quoted(&self.store)),
-                false => format!("error: unknown store {}", quoted(&self.store)),
-            };
-            return Err(Failure::BadInput(format!("{message}: use `--store memory`")));
-        }
+        let url = self.url()?;
         let config = self.configuration()?;
         let policy = self.policy.as_deref().map(|name| find(&config, name)).transpose()?;
         let clock = ManualClock::new();
-        let stores = live::build_stores(&config, Some(&clock))
-            .map_err(|wrong| Failure::Other(format!("error: cannot build the store: {wrong}")))?;
-        let mut simulation = Simulation::new(&config, policy, &stores, clock);
+        let cannot = |wrong: BuildError| Failure::Other(format!("error: cannot build the store: {wrong}"));
+        let Some(url) = url else {
+            let stores = live::build_stores(&config, Some(&clock)).map_err(cannot)?;
+            return at_once(self.decide(Simulation::new(&config, policy, &stores, clock)));
+        };
+        long_enough(&config)?;
+        let store = live::simulated(&url, clock.clone()).map_err(cannot)?;
+        let stores: Vec<_> = config.stores.iter().map(|of| (of.name.clone(), store.clone())).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|wrong| Failure::Other(format!("error: cannot start a runtime: {wrong}")))?;
+        runtime.block_on(self.decide(Simulation::new(&config, policy, &stores, clock)))
+    }
+
+    /// Decides the trace.
+    async fn decide<S: Store>(&self, mut simulation: Simulation<'_, S>) -> Result<(), Failure> {
         let done = if input::is_stdin(&self.trace) {
             // Line by line: the trace may be somebody's typing.
-            at_once(simulation.run(io::stdin().lock(), io::stdout().lock()))
+            simulation.run(io::stdin().lock(), io::stdout().lock()).await
         } else {
             let trace = open(&self.trace)?;
-            at_once(simulation.run(trace, BufWriter::new(io::stdout().lock())))
+            simulation.run(trace, BufWriter::new(io::stdout().lock())).await
         };
         done.map_err(|wrong| failure(&wrong, &input::shown(&self.trace)))
+    }
+
+    /// Where the states are kept, if not in memory.
+    fn url(&self) -> Result<Option<StoreUrl>, Failure> {
+        if self.store == "memory" {
+            return Ok(None);
+        }
+        if !self.store.contains("://") {
+            let (store, hint) =
+                (quoted(&self.store), "use `--store memory`, or a URL as redis://127.0.0.1:6379");
+            return Err(Failure::BadInput(format!("error: unknown store {store}: {hint}")));
+        }
+        // Not shown: it may have a password.
+        StoreUrl::parse(&self.store)
+            .map(Some)
+            .map_err(|wrong| Failure::BadInput(format!("error: `--store`: {wrong}: {}", wrong.hint())))
     }
 
     fn configuration(&self) -> Result<Config, Failure> {
@@ -120,6 +146,21 @@ impl Simulate {
         }
         input::config(&file)
     }
+}
+
+/// Whether a store of Redis can hold all limits.
+fn long_enough(config: &Config) -> Result<(), Failure> {
+    for policy in &config.policies {
+        let mut limits = policy.limits().iter().map(|limit| &limit.named);
+        if let Some(limit) = limits.find(|limit| limit.limit().window() < MIN_REDIS_WINDOW) {
+            return Err(Failure::BadInput(format!(
+                "error: limit `{}.{}` has a window below 1 ms, which Redis cannot hold: use `--store memory`",
+                policy.name(),
+                limit.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Policy, Failure> {
@@ -164,7 +205,7 @@ fn failure(wrong: &SimError, trace: &str) -> Failure {
 
 /// Drives a run over stores in memory, whose futures are ready at once: there is nothing to wait for, so there
 /// is no runtime.
-fn at_once<T>(run: impl Future<Output = T>) -> T {
+pub(super) fn at_once<T>(run: impl Future<Output = T>) -> T {
     let mut run = pin!(run);
     let mut context = Context::from_waker(Waker::noop());
     loop {

@@ -12,6 +12,7 @@ use crate::voice::Voice;
 use limits::Explained;
 
 pub(crate) mod limits;
+pub(crate) mod stores;
 
 /// Check a configuration file and say all that is wrong with it
 #[derive(Args)]
@@ -27,6 +28,9 @@ pub(super) struct Validate {
     /// Say of each limit the most that it can let in, whatever the traffic, and the memory of a key
     #[arg(long)]
     explain_limits: bool,
+    /// Ask each Redis store of the file whether it can serve; nobody is asked without this
+    #[arg(long)]
+    check_store: bool,
     /// How to say it; as JSON, errors are said on stdout too
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -49,6 +53,8 @@ impl Validate {
         let is_strict = self.strict && !warnings.is_empty();
         let explained = config.as_ref().ok().filter(|_| self.explain_limits && !is_strict);
         let explained = explained.map(Explained::of);
+        let asked = config.as_ref().ok().filter(|_| self.check_store && !is_strict);
+        let found = asked.map(stores::probe).transpose()?;
         match (self.format, config) {
             (Format::Text, Err(errors)) => Err(Failure::BadInput(errors.to_string())),
             (Format::Text, Ok(config)) if is_strict => {
@@ -59,7 +65,9 @@ impl Validate {
                     cli::tell(config.render_warnings().trim_end());
                 }
                 let table = explained.map(|limits| limits::table(&limits)).unwrap_or_default();
-                cli::print(&(summary(&name, &config) + &table))
+                let stores = found.as_deref().map(stores::lines).unwrap_or_default();
+                cli::print(&(summary(&name, &config) + &stores + &table))?;
+                stores::done(found.as_deref())
             }
             (Format::Json, config) => {
                 let mut report = Report::new(&name, config.as_ref(), &warnings);
@@ -67,9 +75,11 @@ impl Validate {
                     report.be_strict();
                 }
                 report.explain_limits = explained;
+                let done = stores::done(found.as_deref());
+                report.stores = found;
                 cli::print(&(report.json() + "\n"))?;
                 config.map_err(|errors| Failure::BadInput(told(&name, errors.items.len())))?;
-                if is_strict { Err(Failure::BadInput(told(&name, warnings.len()))) } else { Ok(()) }
+                if is_strict { Err(Failure::BadInput(told(&name, warnings.len()))) } else { done }
             }
         }
     }

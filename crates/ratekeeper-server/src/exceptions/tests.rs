@@ -275,7 +275,8 @@ fn overrides_leave_the_store_room_for_the_limits_of_the_next_file() {
         let limit = ratekeeper_core::Limit::per_day(amount);
         let named = ratekeeper_core::NamedLimit::new(&name("p"), name("x"), limit);
         let check = ratekeeper_core::Check { limit: &named, key: "".into(), cost: 0 };
-        drop(live.store_of(0).decide_now(&[check], Ask::Peek).expect("room"));
+        let memory = live.store_of(0).memory().expect("in memory");
+        drop(memory.decide_now(&[check], Ask::Peek).expect("room"));
     }
     set(&app, "a", &raise("3/day"), MAX_TTL).expect("as many as must be left are left");
     let wrong = set(&app, "b", &raise("4/day"), MAX_TTL).expect_err("one less is left");

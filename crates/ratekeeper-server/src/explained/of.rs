@@ -3,30 +3,34 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use ratekeeper_core::{Account, Ask, Check, Micros, Reason, StoreError, Verdict};
+use ratekeeper_core::{Account, Check, Decision, Micros, Reason, StoreError, Verdict};
 use ratekeeper_policy::{self as policy, Action, Does, Explanation, Fate, Match, Mode, PolicyLimit};
 
-use super::{Applied, Client, Explained, Hop, Limit, Now, Override, Policy, State, words};
+use super::{Applied, Client, Explained, Hop, Limit, Now, Override, Policy, SharedStore, State, words};
 use crate::banner::in_numbers;
 use crate::digits::millis;
-use crate::live::Live;
+use crate::live::{Live, Shared};
 
 impl Explained {
     /// What `explanation` comes to now.
     ///
     /// # Errors
     /// If a store does not answer.
-    pub(crate) fn of(live: &Live, explanation: &Explanation<'_>) -> Result<Self, StoreError> {
-        let policies: Result<Vec<Policy>, StoreError> =
-            explanation.policies.iter().map(|part| told(live, explanation, part)).collect();
-        let policies = policies?;
-        let refuses = |applied: &Applied| {
-            let is_limited =
-                applied.limits.iter().any(|limit| limit.now.as_ref().is_some_and(|now| !now.allowed));
-            applied.mode == Mode::Enforce.name()
-                && (applied.action.as_deref() == Some(Action::Block.name()) || is_limited)
-        };
-        let is_refused = policies.iter().filter_map(|policy| policy.applied.as_ref()).any(refuses);
+    pub(crate) async fn of(live: &Live, explanation: &Explanation<'_>) -> Result<Self, StoreError> {
+        let (mut policies, mut is_refused) = (Vec::with_capacity(explanation.policies.len()), false);
+        for part in &explanation.policies {
+            let decision = match &part.fate {
+                Fate::Applies { applied, .. } => look(live, applied).await?,
+                _ => None,
+            };
+            let policy = told(live, explanation, part, decision.as_ref());
+            let is_limited = decision.is_some_and(|decision| !decision.allowed);
+            is_refused |= policy.applied.as_ref().is_some_and(|applied| {
+                applied.mode == Mode::Enforce.name()
+                    && (applied.action.as_deref() == Some(Action::Block.name()) || is_limited)
+            });
+            policies.push(policy);
+        }
         let client = explanation.walk.as_ref().map(|walk| Client {
             ip: walk.client.map(|client| client.to_string()),
             why: walk.to_string(),
@@ -45,11 +49,24 @@ impl Explained {
     }
 }
 
+/// What the limits of a policy say now; `None` if none is asked.
+async fn look(live: &Live, applied: &policy::Applied<'_>) -> Result<Option<Decision>, StoreError> {
+    let checks: Vec<Check<'_>> = match applied.does {
+        Does::Limits(_) => applied.checks().map(|(_, check)| check).collect(),
+        Does::Action(_) => Vec::new(),
+    };
+    if checks.is_empty() {
+        return Ok(None);
+    }
+    live.look(applied.policy, &checks, live.on_error(applied.policy)).await.map(Some)
+}
+
 fn told(
     live: &Live,
     explanation: &Explanation<'_>,
     part: &policy::Explained<'_>,
-) -> Result<Policy, StoreError> {
+    decision: Option<&Decision>,
+) -> Policy {
     let config = live.config();
     let policy = &config.policies[part.policy];
     let name_of = |index: usize| config.policies.get(index).map_or("", |policy| policy.name().as_str());
@@ -73,10 +90,11 @@ fn told(
                         (None, None) => None,
                     },
                     store: policy.store().to_string(),
+                    shared_store: live.store_of(part.policy).shared().map(shared),
                     on_store_error: policy.options().on_store_error.name().to_owned(),
                     cost: found.cost,
                     cost_from: cost.to_string(),
-                    limits: limits(live, found, left_out)?,
+                    limits: limits(live, found, left_out, decision),
                 });
             match explanation.walk {
                 Some(_) => policy.matches().unwrap_or_else(|| Match::any()).to_string(),
@@ -91,30 +109,36 @@ fn told(
         Fate::Wrong(wrong) => wrong.to_string(),
         _ => String::new(),
     };
-    Ok(Policy {
+    Policy {
         name: policy.name().to_string(),
         file: config.file().to_owned(),
         line: policy.line(),
         outcome: part.fate.name().to_owned(),
         why,
         applied,
-    })
+    }
+}
+
+fn shared(store: &Shared) -> SharedStore {
+    let status = store.status();
+    SharedStore {
+        kind: "redis".to_owned(),
+        up: status.is_up,
+        breaker_open: status.breaker_is_open,
+        round_trip_us: status.round_trip.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
+        state: store.told(),
+    }
 }
 
 fn limits(
     live: &Live,
     applied: &policy::Applied<'_>,
     left_out: &[(usize, String)],
-) -> Result<Vec<Limit>, StoreError> {
-    let Does::Limits(limits) = applied.does else { return Ok(Vec::new()) };
+    decision: Option<&Decision>,
+) -> Vec<Limit> {
+    let Does::Limits(limits) = applied.does else { return Vec::new() };
     let checks: Vec<(usize, Check<'_>)> = applied.checks().collect();
-    let questions: Vec<Check<'_>> = checks.iter().map(|(_, check)| *check).collect();
-    let decision = if questions.is_empty() {
-        None
-    } else {
-        Some(live.store_of(applied.policy).decide_now(&questions, Ask::Peek)?)
-    };
-    let verdicts = decision.as_ref().map(|decision| decision.limits()).unwrap_or_default();
+    let verdicts = decision.map(|decision| decision.limits()).unwrap_or_default();
     let one = |(place, limit): (usize, &PolicyLimit)| {
         let verdict = checks.iter().position(|(other, _)| *other == place).and_then(|at| verdicts.get(at));
         let missing = left_out.iter().find(|(other, _)| *other == place).map(|(_, missing)| missing.as_str());
@@ -129,14 +153,17 @@ fn limits(
             arithmetic: format!("not asked: {}", missing.unwrap_or_default()),
             now: None,
         };
-        if let Some(verdict) = verdict {
+        if verdict.is_some_and(|verdict| !verdict.has_numbers()) {
+            // Whether that lets it pass stands at the policy: `on_store_error`.
+            told.arithmetic = "not asked: the store does not answer".to_owned();
+        } else if let Some(verdict) = verdict {
             let now = now(verdict);
             told.arithmetic = words::arithmetic(&told, &now, &TimeZone::UTC);
             told.now = Some(now);
         }
         told
     };
-    Ok(limits.iter().enumerate().map(one).collect())
+    limits.iter().enumerate().map(one).collect()
 }
 
 pub(super) fn now(verdict: &Verdict) -> Now {

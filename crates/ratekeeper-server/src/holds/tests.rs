@@ -24,12 +24,15 @@ impl Bench {
     fn hold(&self, cost: u64, now: u64) -> Id {
         let checks = [Check { limit: &self.limit, key: "k".into(), cost }];
         let (_, reservation) = self.store.reserve_now(&checks).expect("memory answers");
-        let taken = Taken { enforced: Some(reservation.expect("there is room")), shadows: Vec::new() };
+        let taken = Taken { enforced: Some(reservation.expect("there is room")), ..Taken::default() };
         self.holds.keep(Some(self.policy.clone()), cost, taken, Micros::new(now))
     }
 
     fn end(&self, id: Id, cost: u64, now: u64) -> Result<Ending, NotEnded> {
-        self.holds.end(id, cost, Micros::new(now))
+        match self.holds.end(id, cost, Micros::new(now))? {
+            Ends::Now(ending) => Ok(ending),
+            Ends::Soon(_) => panic!("memory is not waited for"),
+        }
     }
 
     fn used(&self) -> u64 {
@@ -91,7 +94,7 @@ fn who_settles_at_once_leaves_a_bounded_trace() {
         let id = bench.hold(1, number);
         assert!(bench.end(id, 0, number).is_ok());
     }
-    let inner = bench.holds.lock();
+    let inner = lock(&bench.holds.inner);
     assert_eq!((inner.open.len(), inner.ended.len(), inner.endings.len()), (0, MAX_ENDINGS, MAX_ENDINGS));
     assert!(inner.expiring.len() <= 1_025, "{}", inner.expiring.len());
 }
@@ -123,7 +126,7 @@ fn what_has_ended_is_not_searched_again_for_the_oldest_open_one() {
         assert!(bench.end(id, 1, 6).is_ok());
     }
     assert!(bench.holds.room(Micros::new(7)).is_ok());
-    let first = bench.holds.lock().expiring.front().copied();
+    let first = lock(&bench.holds.inner).expiring.front().copied();
     assert_eq!(first, Some((Micros::new(5 + TTL_US), late)));
 }
 

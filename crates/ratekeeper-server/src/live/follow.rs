@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use ratekeeper::MemoryStore;
 use ratekeeper_core::{Limit, Name};
-use ratekeeper_policy::{Alternative, Config, KeyPart, KeySpec, Policy, PolicyLimit, StoreConfig};
+use ratekeeper_policy::{Alternative, Config, KeyPart, KeySpec, Policy, PolicyLimit, StoreConfig, StoreKind};
 
-use super::{Live, build_store};
-use crate::telemetry::log::PolicyLog;
+use super::{AnyStore, Live, log_settings, stores};
+use crate::telemetry::log::{Log, PolicyLog};
 
 /// How many losses are told one by one: a file can have 10,000 policies, and nobody reads so many lines.
 const MAX_NOTES: usize = 20;
@@ -19,8 +18,10 @@ impl Live {
     /// # Errors
     /// If a store cannot be built, or cannot hold the limits of a policy. Then nothing has changed.
     pub(crate) fn followed_by(&self, config: Config) -> Result<(Self, Vec<String>), String> {
-        let stores = config.stores.iter().map(|store| Ok((store.name.clone(), self.store_for(store)?)));
-        let stores: Vec<(Name, MemoryStore)> = stores.collect::<Result<_, String>>()?;
+        let log = self.log.with(log_settings(config.log));
+        let store = |store: &StoreConfig| Ok((store.name.clone(), self.store_for(store, &log)?));
+        let stores = config.stores.iter().map(store);
+        let stores: Vec<(Name, AnyStore)> = stores.collect::<Result<_, String>>()?;
         let losses = self.losses(&config);
         // Denials are sampled on as they were: a reload is no leave to write more of them.
         let policy_log = |policy: &Policy| match self.config.policy_index(policy.name().as_str()) {
@@ -33,11 +34,16 @@ impl Live {
         Ok((next, losses))
     }
 
-    fn store_for(&self, store: &StoreConfig) -> Result<MemoryStore, String> {
+    fn store_for(&self, store: &StoreConfig, log: &Log) -> Result<AnyStore, String> {
         match self.config.stores.iter().position(|before| before == store) {
-            Some(index) => Ok(self.stores[index].1.clone()),
-            None => build_store(store, self.time.moved())
-                .map_err(|wrong| format!("cannot build store `{}`: {wrong}", store.name)),
+            Some(index) => {
+                let same = self.stores[index].1.clone();
+                if let Some(shared) = same.shared() {
+                    shared.watch().tell_by(log);
+                }
+                Ok(same)
+            }
+            None => stores::build(store, self.time.moved(), log),
         }
     }
 
@@ -46,11 +52,11 @@ impl Live {
         let mut losses = Vec::new();
         for store in &self.config.stores {
             match next.stores.iter().find(|other| other.name == store.name) {
-                None => losses.push(format!("store `{}` is gone, and its counts with it", store.name)),
-                Some(other) if other != store => {
-                    losses.push(format!("store `{}` was resized: its counts begin anew", store.name));
+                None if store.redis().is_some() => {
+                    losses.push(format!("store `{}` is gone; its counts stay where it was", store.name));
                 }
-                Some(_) => {}
+                None => losses.push(format!("store `{}` is gone, and its counts with it", store.name)),
+                Some(other) => losses.extend(lost(store, other)),
             }
         }
         for (before, after) in self
@@ -103,6 +109,22 @@ impl Live {
             losses.push(format!("and {more} more whose counts begin anew"));
         }
         losses
+    }
+}
+
+/// What is lost of the counts of a store when it becomes another of its name.
+fn lost(before: &StoreConfig, after: &StoreConfig) -> Option<String> {
+    let name = &before.name;
+    match (&before.kind, &after.kind) {
+        _ if before == after => None,
+        (StoreKind::Memory(_), StoreKind::Memory(_)) => {
+            Some(format!("store `{name}` was resized: its counts begin anew"))
+        }
+        (StoreKind::Redis(before), StoreKind::Redis(after)) if stores::keeps_counts(before, after) => None,
+        (StoreKind::Redis(_), StoreKind::Redis(_)) => {
+            Some(format!("store `{name}` has another `url` or `prefix`: its counts begin anew"))
+        }
+        _ => Some(format!("store `{name}` is of another kind: its counts begin anew")),
     }
 }
 

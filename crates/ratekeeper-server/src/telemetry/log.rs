@@ -11,19 +11,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratekeeper_core::{Check, Clock, Decision, Key, Micros, Name, Part, Reason};
+use ratekeeper_core::{Check, Clock, Decision, Key, Micros, Name, Part, Reason, Source, Verdict};
 use ratekeeper_policy::Mode;
 
 use crate::digits::{hex, millis};
 
+use super::Protocol;
 use super::secret::Secret;
 use super::sketch::{Sketch, Top};
-use super::{Listener, Protocol};
+pub(crate) use event::{Event, Excepted, Loaded, Refused};
 use line::Line;
 pub(crate) use line::instant;
 use queue::Queue;
 use sampler::Sampler;
 
+mod event;
 mod line;
 mod queue;
 mod sampler;
@@ -114,6 +116,7 @@ pub(crate) struct PolicyLog {
     denied: Sampler,
     shown: Sampler,
     delayed: Sampler,
+    failed_open: Sampler,
 }
 
 impl PolicyLog {
@@ -124,6 +127,7 @@ impl PolicyLog {
             denied: Sampler::default(),
             shown: Sampler::default(),
             delayed: Sampler::default(),
+            failed_open: Sampler::default(),
         }
     }
 }
@@ -164,123 +168,6 @@ impl Request<'_> {
     }
 }
 
-/// What happens to the server itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event<'a> {
-    /// A configuration is at work from the start.
-    Config(Loaded<'a>),
-    /// A listener is open.
-    Listen {
-        /// Which.
-        listener: Listener,
-        /// Where.
-        address: &'a str,
-    },
-    /// Another configuration is at work.
-    Reload {
-        /// Which.
-        loaded: Loaded<'a>,
-        /// What was lost by it, or waits for a restart.
-        message: Option<&'a str>,
-    },
-    /// Another configuration was refused; the one before stays at work.
-    ReloadFailed(Refused<'a>),
-    /// The system has no connection to give, as when no file descriptor is left.
-    AcceptFailed {
-        /// To which.
-        listener: Listener,
-        /// Why.
-        message: &'a str,
-    },
-    /// Something is different for one key of a policy, for a while.
-    Override(Excepted<'a>),
-    /// It is not any more, before its time.
-    OverrideRemoved(Excepted<'a>),
-    /// The server is about to end.
-    Drain,
-}
-
-/// A key of a policy for which something is different.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Excepted<'a> {
-    /// The policy.
-    pub(crate) policy: &'a str,
-    /// The key, shown as all keys are.
-    pub(crate) key: Key<'a>,
-    /// Another action, or other limits, for so long.
-    pub(crate) says: Option<(&'static str, &'a str, Duration)>,
-}
-
-/// A configuration that was loaded.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Loaded<'a> {
-    /// What people call it.
-    pub(crate) file: &'a str,
-    /// Its version.
-    pub(crate) sha: &'a str,
-    /// How many policies it has.
-    pub(crate) policies: usize,
-}
-
-impl Loaded<'_> {
-    fn write(&self, line: &mut Line) {
-        line.text("file", self.file);
-        line.text("sha", self.sha);
-        line.number("policies", number(self.policies));
-    }
-}
-
-/// A configuration that was refused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused<'a> {
-    /// What people call it.
-    pub(crate) file: &'a str,
-    /// Its version, if it could be read.
-    pub(crate) sha: Option<&'a str>,
-    /// Line and column of what is wrong first, if it has a place.
-    pub(crate) place: Option<(usize, usize)>,
-    /// What kind of mistake that is, as in the report of `validate`.
-    pub(crate) code: &'static str,
-    /// Why.
-    pub(crate) message: &'a str,
-}
-
-impl Refused<'_> {
-    fn write(&self, line: &mut Line) {
-        line.text("file", self.file);
-        if let Some(sha) = self.sha {
-            line.text("sha", sha);
-        }
-        if let Some((row, column)) = self.place {
-            line.number("line", number(row));
-            line.number("column", number(column));
-        }
-        line.text("code", self.code);
-        line.text("message", self.message);
-    }
-}
-
-fn number(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
-}
-
-impl Event<'_> {
-    const fn name(&self) -> (&'static str, Level) {
-        match self {
-            Self::Config(_) => ("config", Level::Info),
-            Self::Listen { .. } => ("listen", Level::Info),
-            // What was lost is not as it was meant.
-            Self::Reload { message: Some(_), .. } => ("reload", Level::Warn),
-            Self::Reload { message: None, .. } => ("reload", Level::Info),
-            Self::ReloadFailed(_) => ("reload_failed", Level::Error),
-            Self::AcceptFailed { .. } => ("accept_failed", Level::Warn),
-            Self::Override(_) => ("override", Level::Info),
-            Self::OverrideRemoved(_) => ("override_removed", Level::Info),
-            Self::Drain => ("drain", Level::Info),
-        }
-    }
-}
-
 impl Log {
     /// Writes to stderr, its instants being those of `clock`.
     ///
@@ -312,7 +199,8 @@ impl Log {
         other
     }
 
-    /// Writes a decision, if it is one that is written: a refusal, or at level `debug` a delay.
+    /// Writes a decision, if it is one that is written: a refusal, an admission without an answer from the store, or at
+    /// level `debug` a delay.
     #[inline]
     pub(crate) fn decided(&self, policy: &PolicyLog, decided: &Decided<'_>) {
         let decision = decided.decision;
@@ -321,6 +209,9 @@ impl Log {
                 self.refused(policy, Some(check.limit.name()), &check.key);
             }
             self.sample(&policy.denied, Level::Info, |log, now| log.line_of(now, "denied", policy, decided));
+        } else if decision.source == Source::FailedOpen {
+            let line = |log: &Self, now| log.line_of(now, "failed_open", policy, decided);
+            self.sample(&policy.failed_open, Level::Warn, line);
         } else if !decision.delay.is_zero() {
             self.sample(&policy.delayed, Level::Debug, |log, now| {
                 log.line_of(now, "delayed", policy, decided)
@@ -408,34 +299,7 @@ impl Log {
             return;
         }
         let mut line = Line::start(self.settings.format, self.clock.now(), level, name);
-        match *event {
-            Event::Config(loaded) => loaded.write(&mut line),
-            Event::Reload { loaded, message } => {
-                loaded.write(&mut line);
-                if let Some(message) = message {
-                    line.text("message", message);
-                }
-            }
-            Event::Listen { listener, address } => {
-                line.text("listener", listener.name());
-                line.text("address", address);
-            }
-            Event::ReloadFailed(refused) => refused.write(&mut line),
-            Event::AcceptFailed { listener, message } => {
-                line.text("listener", listener.name());
-                line.text("message", message);
-            }
-            Event::Override(Excepted { policy, key, says })
-            | Event::OverrideRemoved(Excepted { policy, key, says }) => {
-                line.text("policy", policy);
-                self.key(&mut line, &key);
-                if let Some((what, value, ttl)) = says {
-                    line.text(what, value);
-                    line.number("ttl_ms", millis(ttl));
-                }
-            }
-            Event::Drain => {}
-        }
+        event.write(&mut line, |line, key| self.key(line, key));
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if !self.queue.push(line.end(dropped)) {
             self.dropped.fetch_add(dropped.saturating_add(1), Ordering::Relaxed);
@@ -462,7 +326,11 @@ impl Log {
 
     fn line_of(&self, now: Micros, event: &'static str, policy: &PolicyLog, decided: &Decided<'_>) -> Line {
         let Decided { checks, decision, mode, request } = decided;
-        let level = if decision.allowed { Level::Debug } else { Level::Info };
+        let level = match event {
+            "failed_open" => Level::Warn,
+            "delayed" => Level::Debug,
+            _ => Level::Info,
+        };
         let mut line = Line::start(self.settings.format, now, level, event);
         line.text("policy", policy.name.as_str());
         if let Some(check) = checks.get(decision.binding) {
@@ -470,10 +338,14 @@ impl Log {
             self.key(&mut line, &check.key);
             line.number("cost", check.cost);
         }
-        line.number("remaining", decision.remaining);
-        if decision.allowed {
+        // A limit that was not asked has no numbers.
+        let has_numbers = decision.limits().get(decision.binding).is_none_or(Verdict::has_numbers);
+        if has_numbers {
+            line.number("remaining", decision.remaining);
+        }
+        if decision.allowed && has_numbers {
             line.number("delay_ms", millis(decision.delay));
-        } else if let Some(wait) = decision.retry_after {
+        } else if let Some(wait) = decision.retry_after.filter(|_| !decision.allowed) {
             line.number("retry_after_ms", millis(wait));
         }
         if let Some(reason) = decision.reason {

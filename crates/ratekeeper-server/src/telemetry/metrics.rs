@@ -17,7 +17,10 @@ use histogram::Histogram;
 
 pub(crate) mod exposition;
 mod histogram;
+mod operations;
 mod process;
+
+pub(crate) use operations::Operations;
 
 /// The numbers of a configuration at work. Clones count together.
 #[derive(Clone, Debug)]
@@ -74,8 +77,17 @@ impl Answer {
 /// What becomes of a request for which a policy asks no limit, as the page calls it.
 const ACTIONS: [&str; 3] = ["denied", "bypassed", "shadow_denied"];
 
-/// How a memory store can reach an answer.
-const SOURCES: [Source; 2] = [Source::Exact, Source::Overflow];
+/// How an answer can be reached: the first two ways are those of a memory store.
+const SOURCES: [Source; 6] = [
+    Source::Exact,
+    Source::Overflow,
+    Source::Cached,
+    Source::Local,
+    Source::FailedOpen,
+    Source::FailedClosed,
+];
+/// How many of them a memory store has.
+const MEMORY_SOURCES: usize = 2;
 
 /// The numbers of a policy.
 #[derive(Debug)]
@@ -83,6 +95,8 @@ pub(crate) struct PolicyMetrics {
     name: Name,
     limits: Box<[(Name, Arc<Answers>)]>,
     sources: Arc<[AtomicU64; SOURCES.len()]>,
+    /// How many of those its store has: the others are not shown.
+    sources_shown: usize,
     /// Requests for which no limit was asked.
     actions: Arc<[AtomicU64; ACTIONS.len()]>,
     /// Only a policy with a queue delays.
@@ -121,8 +135,11 @@ impl Metrics {
         policies: &HashMap<&str, &PolicyMetrics>,
         stores: &HashMap<&str, &StoreMetrics>,
     ) -> Self {
-        let policy =
-            |policy: &Policy| PolicyMetrics::new(policy, policies.get(policy.name().as_str()).copied());
+        let policy = |policy: &Policy| {
+            let store = config.stores.iter().find(|store| store.name == *policy.store());
+            let is_shared = store.is_some_and(|store| store.redis().is_some());
+            PolicyMetrics::new(policy, is_shared, policies.get(policy.name().as_str()).copied())
+        };
         let store = |name: &Name| StoreMetrics {
             name: name.clone(),
             took: stores
@@ -178,7 +195,7 @@ impl Metrics {
 }
 
 impl PolicyMetrics {
-    fn new(policy: &Policy, before: Option<&Self>) -> Self {
+    fn new(policy: &Policy, is_shared: bool, before: Option<&Self>) -> Self {
         let limit = |limit: &PolicyLimit| {
             let name = limit.named.name();
             let same = before.and_then(|before| before.limits.iter().find(|(other, _)| other == name));
@@ -190,6 +207,7 @@ impl PolicyMetrics {
             name: policy.name().clone(),
             limits: policy.limits().iter().map(limit).collect(),
             sources: before.map(|before| Arc::clone(&before.sources)).unwrap_or_default(),
+            sources_shown: if is_shared { SOURCES.len() } else { MEMORY_SOURCES },
             actions: before.map(|before| Arc::clone(&before.actions)).unwrap_or_default(),
             delay: has_queue.then(|| delay.unwrap_or_else(|| Arc::new(Histogram::of_delays()))),
         }
@@ -207,9 +225,11 @@ impl PolicyMetrics {
         self.count(answer, binding);
         match decision.source {
             Source::Exact => add(&self.sources[0]),
-            Source::Overflow => add(&self.sources[1]),
-            // A memory store has no other.
-            _ => {}
+            other => {
+                if let Some(at) = SOURCES.iter().position(|source| *source == other) {
+                    add(&self.sources[at]);
+                }
+            }
         }
         if let Some(delay) = &self.delay
             && decision.allowed

@@ -129,7 +129,6 @@ fn what_cannot_be_run_ends_with_2_and_says_why() {
             "for example `--timezone Europe/Paris`",
         ),
         (&["--config", empty, "--policy", "x", "--trace", "-"], "the file has none"),
-        (&["--config", two, "--store", "redis://127.0.0.1", "--trace", "-"], "not available in this version"),
         (&["--config", two, "--store", "disk", "--trace", "-"], "unknown store `disk`"),
     ];
     for (arguments, message) in cases {

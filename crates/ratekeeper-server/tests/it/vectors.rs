@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ratekeeper_testkit::redis::{RedisServer, is_left_out};
 use serde_json::{Map, Value};
 
 use crate::support::{Folder, run, told};
@@ -17,7 +18,7 @@ fn folder() -> PathBuf {
 type Differences = Vec<String>;
 
 #[test]
-fn every_vector_is_answered_line_by_line() {
+fn every_vector_is_answered_line_by_line_and_by_redis_to_the_same_byte() {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder())
         .expect("the vectors are beside the testkit")
         .map(|entry| entry.expect("it can be listed").path())
@@ -25,11 +26,13 @@ fn every_vector_is_answered_line_by_line() {
         .collect();
     files.sort();
     assert!(files.len() >= FEWEST, "{} vectors in {}", files.len(), folder().display());
-    let differences: Differences = files.iter().flat_map(|file| run_vector(file)).collect();
+    let redis = (!is_left_out()).then(RedisServer::start);
+    let url = redis.as_ref().map(RedisServer::url);
+    let differences: Differences = files.iter().flat_map(|file| run_vector(file, url.as_deref())).collect();
     assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
 }
 
-fn run_vector(file: &Path) -> Differences {
+fn run_vector(file: &Path, redis: Option<&str>) -> Differences {
     let text = std::fs::read_to_string(file).expect("it can be read");
     let vector: Value =
         serde_json::from_str(&text).unwrap_or_else(|wrong| panic!("{}: {wrong}", file.display()));
@@ -40,21 +43,22 @@ fn run_vector(file: &Path) -> Differences {
     let trace: String = steps.iter().map(|step| format!("{}\n", without_expect(step))).collect();
     let trace = place.file("case.jsonl", trace);
     let policy = vector["policy"].as_str().expect("a vector has a policy");
-    let output = run(
-        &[
-            "simulate",
-            "--config",
-            config.to_str().expect("UTF-8"),
-            "--policy",
-            policy,
-            "--trace",
-            trace.to_str().expect("UTF-8"),
-            "--store",
-            "memory",
-        ],
-        "",
-    );
-    let (stdout, stderr, code) = told(&output);
+    let simulated = |store: &str| {
+        let [config, trace] = [&config, &trace].map(|path| path.to_str().expect("UTF-8"));
+        let arguments =
+            ["simulate", "--config", config, "--policy", policy, "--trace", trace, "--store", store];
+        told(&run(&arguments, ""))
+    };
+    let (stdout, stderr, code) = simulated("memory");
+    if let Some(redis) = redis {
+        let of_redis = simulated(redis);
+        if of_redis != (stdout.clone(), stderr.clone(), code) {
+            return vec![format!(
+                "{id}: memory says\n{stdout}{stderr}Redis says\n{}{}",
+                of_redis.0, of_redis.1
+            )];
+        }
+    }
     let answers: Vec<&str> = stdout.lines().collect();
     if code != 0 || answers.len() != steps.len() {
         return vec![format!(

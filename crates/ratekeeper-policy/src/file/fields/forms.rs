@@ -9,6 +9,7 @@ use crate::key::{KeyPart, MAX_ARGUMENT_BYTES};
 use crate::listen::{MAX_TOKEN_BYTES, MIN_TOKEN_BYTES};
 use crate::matcher::MAX_METHOD_BYTES;
 use crate::path::MAX_PATTERN_BYTES;
+use crate::stores::{MAX_PASSWORD_BYTES, MAX_PREFIX_BYTES, MAX_USERNAME_BYTES};
 
 /// What may be written as a value.
 #[derive(Debug)]
@@ -43,12 +44,12 @@ pub(in crate::file) struct Grammar {
     /// A regular expression that every such text fits as a whole, in the syntax of ECMA 262. What it cannot say the decoder
     /// does.
     pub(in crate::file) pattern: fn() -> String,
-    /// Digits alone are one too, without quotes.
-    pub(in crate::file) takes_digits: bool,
+    /// What YAML takes for a number or truth value is one too, without quotes.
+    pub(in crate::file) takes_scalars: bool,
 }
 
 const fn grammar(name: &'static str, doc: &'static str, pattern: fn() -> String) -> Grammar {
-    Grammar { name, doc, pattern, takes_digits: false }
+    Grammar { name, doc, pattern, takes_scalars: false }
 }
 
 /// Characters of a token of HTTP, of which names of headers and methods are made; within brackets.
@@ -139,7 +140,29 @@ pub(super) const SECRET: Grammar = Grammar {
     name: "token",
     doc: "16 to 1,024 letters, digits and `-._~+/=`",
     pattern: || format!("[A-Za-z0-9._~+/=-]{{{MIN_TOKEN_BYTES},{MAX_TOKEN_BYTES}}}"),
-    takes_digits: true,
+    takes_scalars: true,
+};
+pub(super) const STORE_URL: Grammar = grammar(
+    "store URL",
+    "`redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]`; `redis+sentinel://[…@]HOST,HOST/MASTER[/DATABASE]`, whose hosts are \
+     sentinels; `redis+cluster://[…@]HOST,HOST`; with `rediss` for TLS. Ports are 6379, of sentinels 26379, unless they are there; \
+     IPv6 stands in brackets; user and password write special characters as `%XX`",
+    || String::from(r"rediss?(\+(sentinel|cluster))?://[!-~]+"),
+);
+pub(super) const PREFIX: Grammar = grammar("prefix", "letters, digits, `_` and `-`, 1 to 32 of them", || {
+    format!("[A-Za-z0-9_-]{{1,{MAX_PREFIX_BYTES}}}")
+});
+pub(super) const NAME_OF_USER: Grammar = Grammar {
+    name: "user",
+    doc: "text without spaces, at most 256 bytes",
+    pattern: || format!(r"\S{{1,{MAX_USERNAME_BYTES}}}"),
+    takes_scalars: true,
+};
+pub(super) const PASSWORD: Grammar = Grammar {
+    name: "password",
+    doc: "any text, at most 4,096 bytes",
+    pattern: || format!(r"[\s\S]{{1,{MAX_PASSWORD_BYTES}}}"),
+    takes_scalars: true,
 };
 
 impl Form {

@@ -3,7 +3,6 @@
 use super::forms::{ADDRESS, FILE, NAME, NETWORK, ORIGIN, SECRET};
 use super::{Field, Foreign, Form, Need, Place, field, later, words};
 use crate::client_ip::MAX_TRUSTED_PROXIES;
-use crate::config::{MAX_MAX_BYTES, MAX_MAX_KEYS, MIN_MAX_BYTES, OnFull};
 use crate::cors::MAX_ORIGINS;
 use crate::file::decode::VERSION;
 use crate::file::policies::MAX_POLICIES;
@@ -14,7 +13,6 @@ use crate::log::MAX_DENIED_PER_SECOND;
 use crate::options::OnStoreError;
 
 const ONLY_HTTP: &str = "only `http` and `admin` are served for now";
-pub(super) const ONLY_MEMORY: &str = "only `memory` stores for now";
 
 pub(in crate::file) const TOP: Place = Place {
     path: "the file",
@@ -113,7 +111,7 @@ const DEADLINE: Field = field(
     "deadline",
     Form::Duration(MIN_DEADLINE.as_micros() as u64, MAX_DEADLINE.as_micros() as u64),
     Need::Default("50ms"),
-    "How long a store may take to answer; a store in memory answers at once.",
+    "How long a store may take to answer, whatever its own `timeout`; a store in memory answers at once.",
     "50ms",
 );
 const ENCRYPTED: Field = field(
@@ -292,57 +290,6 @@ pub(in crate::file) const CLIENT_IP: Place = Place {
         field: "trusted_proxies",
         remedy: "proxies are trusted by address, not by number: `trusted_proxies: [10.0.0.0/8]`",
     }),
-};
-
-pub(in crate::file) const STORE: Place = Place {
-    path: "stores.NAME",
-    name: "a store",
-    doc: "A store keeps the counts of the policies that name it.",
-    fields: &[
-        field(
-            "memory",
-            Form::Mapping(&super::MEMORY),
-            Need::Required,
-            "In the memory of the process; a restart forgets all.",
-            "{ max_keys: 1000000, max_bytes: 256MiB, on_full: share }",
-        ),
-        later("redis", ONLY_MEMORY),
-    ],
-    rules: &[],
-    foreign: None,
-};
-
-const ON_FULL: [&str; 2] = words(&OnFull::WORDS);
-
-pub(in crate::file) const MEMORY: Place = Place {
-    path: "stores.NAME.memory",
-    name: "`memory`",
-    doc: "Memory is always bounded.",
-    fields: &[
-        field(
-            "max_keys",
-            Form::Number(1, MAX_MAX_KEYS),
-            Need::Default("1000000"),
-            "How many pairs of key and limit are kept exactly; 44 bytes each, reserved at the start.",
-            "1000000",
-        ),
-        field(
-            "max_bytes",
-            Form::Size(MIN_MAX_BYTES, MAX_MAX_BYTES),
-            Need::Default("256MiB"),
-            "Memory for the entries of sliding-window logs.",
-            "256MiB",
-        ),
-        field(
-            "on_full",
-            Form::Words(&ON_FULL),
-            Need::Default("share"),
-            "What becomes of a newcomer to a full table: those that `share` are decided together, never looser; `deny` refuses them.",
-            "deny",
-        ),
-    ],
-    rules: &[],
-    foreign: None,
 };
 
 const HEADERS: [&str; 4] = defaults::FIELDS;

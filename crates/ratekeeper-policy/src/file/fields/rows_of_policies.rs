@@ -3,7 +3,8 @@
 use ratekeeper_core::{Algorithm, MAX_AMOUNT, MAX_LIMITS, MAX_WAIT_US};
 
 use super::forms::{HEADER, HOST, KIND_OF_KEY, METHOD, NAME, PATH, PATTERN, RATE, ZONE};
-use super::rows::{DIALECT, JITTER, ON_STORE_ERROR, ONLY_MEMORY, SENDS_HEADERS, USES_STORE};
+use super::rows::{DIALECT, JITTER, ON_STORE_ERROR, SENDS_HEADERS, USES_STORE};
+use super::rows_of_stores::ONLY_EXACT;
 use super::{ALGORITHMS, Field, Foreign, Form, Need, Place, Rule, field, inherited, later, words};
 use crate::file::overrides::MAX_OVERRIDES;
 use crate::key::MAX_ALTERNATIVES;
@@ -119,7 +120,7 @@ pub(in crate::file) const POLICY: Place = Place {
             "What is different for some keys: the first that fits counts.",
             "[{ key: \"partner-*\", limits: { burst: 300/s } }]",
         ),
-        later("sharing", ONLY_MEMORY),
+        later("sharing", ONLY_EXACT),
         inherited(ON_STORE_ERROR),
         inherited(DIALECT),
         inherited(JITTER),

@@ -11,6 +11,7 @@ use crate::glob::MAX_GLOB_STARS;
 use crate::hints::thousands;
 use crate::key::KeyPart;
 use crate::listen::{MAX_TOKEN_BYTES, MIN_TOKEN_BYTES};
+use crate::stores::{MAX_PASSWORD_BYTES, MAX_PREFIX_BYTES, MAX_USERNAME_BYTES};
 
 /// What stands around a place, and how deep its fields are.
 fn around(path: &str) -> (&'static str, usize) {
@@ -25,6 +26,7 @@ fn around(path: &str) -> (&'static str, usize) {
         "cors" => ("cors:\n", 2),
         "stores.NAME" => ("stores:\n  local:\n", 4),
         "stores.NAME.memory" => ("stores:\n  local:\n    memory:\n", 6),
+        "stores.NAME.redis" => ("stores:\n  local:\n    redis:\n", 6),
         "defaults" => ("defaults:\n", 2),
         "policies[]" => (
             "policies:\n  - { name: api, key: [ip], limits: [{ name: a, algorithm: gcra, limit: 1/s }] }\n  -\n",
@@ -53,6 +55,8 @@ fn beside(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static s
         ("the file", _) => vec![("version", "1")],
         ("listen.http" | "listen.admin", _) => vec![("address", "127.0.0.1:8080")],
         ("listen.http.tls", _) => vec![("cert", "a.pem"), ("key", "a.key")],
+        ("stores.NAME.redis", "username") => vec![("url", "redis://h"), ("password", "x")],
+        ("stores.NAME.redis", _) => vec![("url", "redis://h")],
         ("policies[]", "action") => vec![name],
         ("policies[]", _) => vec![name, ("key", "[header:x]"), limits],
         ("policies[].cost", _) => vec![("header", "x-cost"), ("max", "100")],
@@ -142,7 +146,7 @@ fn choices(form: &'static Form) -> Vec<&'static Form> {
 #[test]
 fn every_place_of_the_decoder_is_reached_from_the_top() {
     let (places, grammars) = all();
-    assert_eq!(places.len(), 17);
+    assert_eq!(places.len(), 18);
     let mut paths: Vec<&str> =
         places.iter().map(|place| place.path).chain(grammars.iter().map(|g| g.name)).collect();
     paths.sort_unstable();
@@ -268,6 +272,9 @@ fn bounds_in_words_are_those_of_the_code() {
     let doc = |name: &str| all().1.into_iter().find(|grammar| grammar.name == name).expect(name).doc;
     let has = |name: &str, said: &str| assert!(doc(name).contains(said), "{name}: {said}");
     has("name", &format!("1 to {} ", Name::MAX_LEN));
+    has("prefix", &format!("1 to {MAX_PREFIX_BYTES} "));
+    has("user", &format!("at most {MAX_USERNAME_BYTES} "));
+    has("password", &format!("at most {} ", thousands(MAX_PASSWORD_BYTES as u64)));
     has("token", &format!("{MIN_TOKEN_BYTES} to {} ", thousands(MAX_TOKEN_BYTES as u64)));
     has("rate", &format!("1 to {} ", thousands(MAX_AMOUNT)));
     has("rate", &format!("at most {} days", MAX_WINDOW_US / 86_400_000_000));

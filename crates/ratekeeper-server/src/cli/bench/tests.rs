@@ -32,6 +32,6 @@ fn every_algorithm_has_a_limit_to_be_measured_by() {
         let case = Case { algorithm, threads: 1, keys: 10, seconds: 1 };
         let config = configuration(&case).unwrap_or_else(|_| panic!("{}", algorithm.name()));
         assert_eq!(config.policies[0].limits()[0].named.limit().kind(), algorithm);
-        assert_eq!(config.stores[0].memory.max_keys, 10);
+        assert_eq!(config.stores[0].memory().map(|memory| memory.max_keys), Some(10));
     }
 }

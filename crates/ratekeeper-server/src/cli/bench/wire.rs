@@ -25,7 +25,10 @@ pub(super) fn measure(case: &Case, config: Config) -> Result<Measured, Failure> 
     let Some(limit) = live.config().policies.first().and_then(|policy| policy.limits().first()) else {
         return Err(Failure::Other("error: nothing to measure".to_owned()));
     };
-    fill(live.store_of(0), &limit.named, case.keys)?;
+    let Some(store) = live.store_of(0).memory() else {
+        return Err(Failure::Other("error: nothing to measure".to_owned()));
+    };
+    fill(store, &limit.named, case.keys)?;
     let app = Arc::new(app);
     let io = |wrong: std::io::Error| Failure::Other(format!("error: cannot serve on loopback: {wrong}"));
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(io)?;
@@ -42,7 +45,6 @@ pub(super) fn measure(case: &Case, config: Config) -> Result<Measured, Failure> 
     // Errors mean that it has ended by itself.
     let _ = stop.send(true);
     let _ = runtime.block_on(serving);
-    let store = live.store_of(0);
     Ok(Measured { shares: shares?, bytes: store.memory_bytes() + store.log_bytes() })
 }
 

@@ -62,7 +62,10 @@ fn heading(policy: &Policy, applied: &Applied) -> String {
     let mut parts = vec![
         format!("{} key {}", lead(&policy.name), applied.key.as_deref().unwrap_or("none")),
         format!("override {by}"),
-        format!("store {}", applied.store),
+        match &applied.shared_store {
+            Some(shared) => format!("store {} ({})", applied.store, shared.state),
+            None => format!("store {}", applied.store),
+        },
         format!("on_store_error {}", applied.on_store_error),
         format!("mode {}", applied.mode),
     ];

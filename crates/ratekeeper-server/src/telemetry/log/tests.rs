@@ -2,11 +2,12 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ratekeeper::{ManualClock, MemoryStore};
-use ratekeeper_core::{Ask, Check, Micros};
+use ratekeeper::{ManualClock, MemoryStore, StoreObserver as _};
+use ratekeeper_core::{Ask, Check, Decision, Micros, Name, Verdict};
 use ratekeeper_policy::{Call, Config, Which};
 
 use super::{Decided, Event, Format, Keys, Level, Loaded, Log, LogSettings, PolicyLog, Refused, Request};
+use crate::live::Watch;
 use crate::telemetry::secret::Secret;
 use crate::telemetry::{Listener, Protocol};
 
@@ -278,4 +279,43 @@ fn lines_that_found_no_place_are_counted_in_the_next() {
     let lines = world.written();
     assert!(lines[0].ends_with(&format!(" dropped={}\n", ASKED - written)), "{lines:?}");
     assert!(lines[1].ends_with(" drain dropped=1\n"), "{lines:?}");
+}
+
+#[test]
+fn a_store_that_is_away_is_told_once_a_change_and_who_passes_by_samples() {
+    let world = World::new(LogSettings { denied_per_second: 2, ..settings(Format::Text, Keys::Off) });
+    let watch = Watch::new(&Name::new("shared").expect("a name"), Some(&world.log));
+    for _ in 0..3 {
+        watch.went_down("connection refused");
+    }
+    let call = Call { key: Some("u1"), keys: &[], cost: 1 };
+    let applied = world.config.policies[0].named(&call, Which::All).expect("a good call");
+    let checks: Vec<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
+    let request = Request { protocol: Protocol::Http, method: None, path: None, trace_id: None };
+    let limit = checks[0].limit.limit();
+    let open = Decision::of(vec![Verdict::failed_open(limit, 1)]);
+    for _ in 0..5 {
+        let decided = Decided { checks: &checks, decision: &open, mode: "enforce", request };
+        world.log.decided(&world.policies[0], &decided);
+    }
+    let closed = Decision::of(vec![Verdict::failed_closed(limit, 1, Duration::from_secs(2))]);
+    let decided = Decided { checks: &checks, decision: &closed, mode: "enforce", request };
+    world.log.decided(&world.policies[0], &decided);
+    watch.came_back(Duration::from_millis(1_500));
+    watch.came_back(Duration::from_millis(1_500));
+    let lines = world.written().concat();
+    let lines: Vec<&str> = lines.lines().map(|line| line.split_once(' ').expect("an instant").1).collect();
+    let open =
+        "warn failed_open policy=login limit=tries cost=1 mode=enforce source=failed_open protocol=http";
+    assert_eq!(
+        lines,
+        [
+            "warn store_down store=shared message=\"connection refused\"",
+            open,
+            open,
+            "info denied policy=login limit=tries cost=1 retry_after_ms=2000 reason=store_unavailable \
+             mode=enforce source=failed_closed protocol=http",
+            "info store_up store=shared after_ms=1500",
+        ]
+    );
 }

@@ -10,10 +10,13 @@ use prometheus_client::encoding::{
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use ratekeeper::{StoreCounts, StoreStatus};
+use ratekeeper_core::Trouble;
 
 use super::histogram::Histogram;
 use super::process::Process;
 use super::{ACTIONS, Answer, CODES, Listener, Metrics, OTHER_CODES, Protocol, SOURCES, Series};
+use crate::live::Watch;
 
 /// A format of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,14 +57,31 @@ pub(crate) struct Snapshot {
 }
 
 /// What a store says of itself.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct StoreSnapshot {
     /// Keys that have a place.
     pub(crate) keys: u64,
     /// Decisions on shared state so far.
     pub(crate) overflow_decisions: u64,
-    /// Whether it answers.
-    pub(crate) is_up: bool,
+    /// What is known of it instead, if a fleet shares it.
+    pub(crate) shared: Option<SharedSnapshot>,
+}
+
+/// What is known of a store that a fleet shares.
+#[derive(Clone)]
+pub(crate) struct SharedSnapshot {
+    /// How it is.
+    pub(crate) status: StoreStatus,
+    /// What it has counted.
+    pub(crate) counts: StoreCounts,
+    /// How long it takes.
+    pub(crate) watch: Arc<Watch>,
+}
+
+impl fmt::Debug for StoreSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreSnapshot").field("keys", &self.keys).finish_non_exhaustive()
+    }
 }
 
 /// The commit that was built, if whoever built it said so.
@@ -133,7 +153,7 @@ impl Scrape {
         let help = "Requests decided, by how the answer was reached";
         let mut family = page.family("ratekeeper_decision_source", help, None, MetricType::Counter)?;
         for policy in policies {
-            for (source, count) in SOURCES.iter().zip(&*policy.sources) {
+            for (source, count) in SOURCES.iter().zip(&*policy.sources).take(policy.sources_shown) {
                 let labels = [("policy", policy.name.as_str()), ("source", source.name())];
                 family.counter(&labels, read(count))?;
             }
@@ -150,30 +170,37 @@ impl Scrape {
     }
 
     fn stores(&self, page: &mut Page<'_>) -> fmt::Result {
-        let stores = || {
-            let said = |i| self.snapshot.stores.get(i).copied().unwrap_or_default();
-            self.series.stores.iter().enumerate().map(move |(i, store)| (store, said(i)))
-        };
+        let said = |i| self.snapshot.stores.get(i).cloned().unwrap_or_default();
+        let stores = self.series.stores.iter().enumerate();
+        let stores: Vec<(&str, StoreSnapshot)> =
+            stores.map(|(i, store)| (store.name.as_str(), said(i))).collect();
         let help = "How long a store takes to decide a request";
         let seconds = Some(&Unit::Seconds);
         let mut family = page.family("ratekeeper_decision_duration", help, seconds, MetricType::Histogram)?;
-        for (store, _) in stores() {
+        for store in &self.series.stores {
             family.histogram(&[("store", store.name.as_str())], &store.took)?;
         }
+        let in_memory = || stores.iter().filter(|(_, said)| said.shared.is_none());
         let help = "Pairs of key and limit that have a place in a store";
         let mut family = page.family("ratekeeper_keys", help, None, MetricType::Gauge)?;
-        for (store, said) in stores() {
-            family.gauge(&[("store", store.name.as_str())], said.keys)?;
+        for (store, said) in in_memory() {
+            family.gauge(&[("store", *store)], said.keys)?;
         }
         let help = "Decisions on state that keys share because a store is full";
         let mut family = page.family("ratekeeper_overflow_decisions", help, None, MetricType::Counter)?;
-        for (store, said) in stores() {
-            family.counter(&[("store", store.name.as_str())], said.overflow_decisions)?;
+        for (store, said) in in_memory() {
+            family.counter(&[("store", *store)], said.overflow_decisions)?;
         }
         let help = "Whether a store answers";
         let mut family = page.family("ratekeeper_store_up", help, None, MetricType::Gauge)?;
-        for (store, said) in stores() {
-            family.gauge(&[("store", store.name.as_str())], u64::from(said.is_up))?;
+        for (store, said) in &stores {
+            let is_up = said.shared.as_ref().is_none_or(|shared| shared.status.is_up);
+            family.gauge(&[("store", *store)], u64::from(is_up))?;
+        }
+        let shared = stores.iter().filter_map(|(store, said)| Some((*store, said.shared.as_ref()?)));
+        let shared: Vec<_> = shared.collect();
+        if !shared.is_empty() {
+            shared_stores(page, &shared)?;
         }
         page.single("ratekeeper_holds", "Open reservations", None, self.snapshot.holds)?;
         let help = "Overrides that hold for a while beside the file";
@@ -250,6 +277,44 @@ impl Scrape {
         }
         Ok(())
     }
+}
+
+/// The families of stores that a fleet shares.
+fn shared_stores(page: &mut Page<'_>, stores: &[(&str, &SharedSnapshot)]) -> fmt::Result {
+    let help = "Whether a store is not asked for a moment, because it has failed too often";
+    let mut family = page.family("ratekeeper_store_breaker_open", help, None, MetricType::Gauge)?;
+    for (store, said) in stores {
+        family.gauge(&[("store", *store)], u64::from(said.status.breaker_is_open))?;
+    }
+    let help = "How long a store takes to answer a command";
+    let seconds = Some(&Unit::Seconds);
+    let mut family =
+        page.family("ratekeeper_store_operation_duration", help, seconds, MetricType::Histogram)?;
+    for (store, said) in stores {
+        for (op, took) in said.watch.operations().all() {
+            family.histogram(&[("store", *store), ("op", op)], took)?;
+        }
+    }
+    let help = "Questions that a store did not answer, by why";
+    let mut family = page.family("ratekeeper_store_errors", help, None, MetricType::Counter)?;
+    for (store, said) in stores {
+        for (kind, count) in Trouble::ALL.iter().zip(said.counts.errors) {
+            family.counter(&[("store", *store), ("kind", kind.name())], count)?;
+        }
+    }
+    let help = "Scripts that had to be sent to a store again";
+    let mut family = page.family("ratekeeper_script_reloads", help, None, MetricType::Counter)?;
+    for (store, said) in stores {
+        family.counter(&[("store", *store)], said.counts.script_reloads)?;
+    }
+    let help = "Units given back to a store because another limit refused, by whether that succeeded";
+    let mut family = page.family("ratekeeper_undo", help, None, MetricType::Counter)?;
+    for (store, said) in stores {
+        for (result, count) in ["done", "failed"].iter().zip(said.counts.undone) {
+            family.counter(&[("store", *store), ("result", *result)], count)?;
+        }
+    }
+    Ok(())
 }
 
 /// The page as it is written, family by family.

@@ -1,12 +1,14 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper::{ManualClock, MemoryStore};
-use ratekeeper_core::{Ask, Check, Decision, Micros, Source};
+use ratekeeper::{ManualClock, MemoryStore, StoreCounts, StoreStatus};
+use ratekeeper_core::{Ask, Check, Decision, Micros, Name, Source};
 use ratekeeper_policy::{Call, Config, Which};
 
-use super::exposition::{Exposition, Snapshot, StoreSnapshot};
+use super::exposition::{Exposition, SharedSnapshot, Snapshot, StoreSnapshot};
 use super::{CODES, Metrics};
+use crate::live::Watch;
 use crate::telemetry::{Listener, Protocol};
 use parser::{Page, Series};
 
@@ -50,8 +52,14 @@ fn count(policy: Option<&super::PolicyMetrics>, decision: &Decision) {
 }
 
 fn page(metrics: &Metrics) -> Page {
+    page_with(metrics, Vec::new())
+}
+
+/// The same with further stores behind one in memory.
+fn page_with(metrics: &Metrics, further: Vec<StoreSnapshot>) -> Page {
+    let first = StoreSnapshot { keys: 3, overflow_decisions: 4, shared: None };
     let snapshot = Snapshot {
-        stores: vec![StoreSnapshot { keys: 3, overflow_decisions: 4, is_up: true }],
+        stores: std::iter::once(first).chain(further).collect(),
         clock_offset_us: -1_500_000,
         holds: 5,
         overrides: 6,
@@ -64,6 +72,17 @@ fn page(metrics: &Metrics) -> Page {
     };
     assert!(still(&page) == still(&classic), "both formats say the same:\n{}\n{}", page.text, classic.text);
     page
+}
+
+/// A file with a shared store besides, and what is known of that.
+fn shared() -> (Config, StoreSnapshot) {
+    let stores =
+        "stores:\n  local: { memory: { max_keys: 10 } }\n  shared: { redis: { url: 'redis://127.0.0.1' } }\n";
+    let file = FILE.replace("policies:", &format!("defaults: {{ store: local }}\n{stores}policies:"));
+    let file = file.replace("key: [ip]\n", "key: [ip]\n    store: shared\n");
+    let watch = Arc::new(Watch::new(&Name::new("shared").expect("a name"), None));
+    let shared = SharedSnapshot { status: StoreStatus::default(), counts: StoreCounts::default(), watch };
+    (config(&file), StoreSnapshot { shared: Some(shared), ..StoreSnapshot::default() })
 }
 
 fn series(page: &Page) -> BTreeSet<Series> {
@@ -119,6 +138,11 @@ fn number_of_series_follows_from_the_configuration() {
         FILE.trim_end()
     );
     assert_eq!(count(&two_stores), expected(3, 1, 2, 1, 2));
+    let (config, store) = shared();
+    let page = page_with(&Metrics::new(&config, Micros::ZERO), vec![store]);
+    let count = page.samples.iter().filter(|(series, _)| !series.name.starts_with("process_")).count();
+    // One policy lies on the shared store.
+    assert_eq!(count, expected(3, 1, 2, 1, 1) + 66 + 4);
 }
 
 #[test]
@@ -137,7 +161,8 @@ fn documentation_has_exactly_these_names_with_their_labels() {
         })
         .collect();
     let mut exposed = BTreeSet::new();
-    for (series, _) in &page(&Metrics::new(&config(FILE), Micros::ZERO)).samples {
+    let (config, store) = shared();
+    for (series, _) in &page_with(&Metrics::new(&config, Micros::ZERO), vec![store]).samples {
         let name = ["_bucket", "_sum", "_count"].iter().find_map(|end| series.name.strip_suffix(end));
         let labels = series.labels.iter().map(|(name, _)| name.clone()).filter(|name| name != "le");
         exposed.insert((name.unwrap_or(&series.name).to_owned(), labels.collect::<BTreeSet<_>>()));

@@ -1,6 +1,7 @@
 //! `GET` and `DELETE /v1/keys/{policy}/{key}`: what a key has used, and to forget that.
 
-use ratekeeper_core::{Ask, Check, Store as _};
+use ratekeeper::OnStoreError;
+use ratekeeper_core::{Check, StoreError, Verdict};
 use ratekeeper_policy::{Applied, Call, Does, Policy, Which};
 use ratekeeper_sim::hints::quoted;
 use serde::Serialize;
@@ -33,7 +34,7 @@ struct LimitAnswer<'a> {
 }
 
 /// Shows what the key at the end of a path has used; never writes.
-pub(super) fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
+pub(super) async fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Problem> {
     let (index, policy, key) = find(live, rest, "/v1/keys")?;
     let call = Call { key: Some(&key), keys: &[], cost: 1 };
     let (applied, action) = asked(live, index, policy, &call, Which::Seen)?;
@@ -41,8 +42,12 @@ pub(super) fn show(live: &Live, rest: &str, reply: &mut Reply) -> Result<(), Pro
     if checks.is_empty() {
         return Err(no_such_limit(policy));
     }
-    let decision = live.store_of(index).decide_now(&checks, Ask::Peek);
-    let decision = decision.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
+    let unavailable = |wrong: StoreError| Problem::unavailable(wrong.to_string());
+    // What this instance would say by itself is not what the key has used.
+    let decision = live.look(index, &checks, OnStoreError::Deny).await.map_err(unavailable)?;
+    if !decision.limits().iter().all(Verdict::has_numbers) {
+        return Err(Problem::unavailable("the store does not answer".to_owned()));
+    }
     let limits = checks.iter().zip(decision.limits()).map(|(check, verdict)| {
         let (capacity, remaining) = (verdict.limit().capacity(), verdict.remaining());
         LimitAnswer {
@@ -69,7 +74,7 @@ pub(super) async fn reset(live: &Live, rest: &str, reply: &mut Reply) -> Result<
     if checks.is_empty() {
         return Err(no_such_limit(policy));
     }
-    live.store_of(index).reset(&checks).await.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
+    live.forget(index, &checks).await.map_err(|wrong| Problem::unavailable(wrong.to_string()))?;
     reply.begin_empty(204);
     Ok(())
 }

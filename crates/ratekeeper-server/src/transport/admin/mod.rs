@@ -111,7 +111,7 @@ impl Admin {
         let live = self.app.live_for_long();
         if let Some(rest) = path.strip_prefix("/v1/keys/") {
             return match *method {
-                Method::GET | Method::HEAD => keys::show(&live, rest, reply),
+                Method::GET | Method::HEAD => keys::show(&live, rest, reply).await,
                 Method::DELETE => keys::reset(&live, rest, reply).await,
                 _ => Err(Problem::method_not_allowed("GET, HEAD, DELETE")),
             };
@@ -135,7 +135,7 @@ impl Admin {
             http::body::acceptable(headers)?;
             let body = http::body::read(headers, body, MAX_QUESTION_BYTES, &self.large_bodies).await?;
             reply.begin(200, JSON);
-            reply.json(&explain(&live, &body)?);
+            reply.json(&explain(&live, &body).await?);
             return Ok(());
         }
         if path == "/v1/reload" {

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use ratekeeper_core::{Limit, Quota, Reason, Source, retry_after_seconds, write_decimal};
+use ratekeeper_core::{Decision, Limit, Quota, Reason, Source, Verdict, retry_after_seconds, write_decimal};
 use ratekeeper_policy::{Mode, Policy};
 use serde::Serialize;
 
-use crate::app::App;
 use crate::asking::{Asking, Outcome};
 use crate::digits::millis;
 use crate::holds::Ending;
 use crate::live::Live;
-use crate::telemetry::log::instant;
 use crate::transport::http::fields::Fields;
-use crate::transport::http::problem::{PROBLEM_JSON, REDUCED_CAPACITY};
+use crate::transport::http::problem::{PROBLEM_JSON, Problem, REDUCED_CAPACITY};
 use crate::transport::http::reply::Reply;
 use crate::transport::http::service::{Call, Decided};
 
@@ -33,6 +31,9 @@ pub(super) fn write(
     held: Option<&Held<'_>>,
     reply: &mut Reply,
 ) {
+    if let Some(problem) = unavailable(live, decided) {
+        return problem.write(reply);
+    }
     let fields = if call.wants_status && !decided.outcome.allowed() {
         let fields = Fields::of_refusal(live, decided);
         refuse(live, decided, &fields, reply);
@@ -48,6 +49,17 @@ pub(super) fn write(
     if call.preferred {
         reply.field("preference-applied", b"status=429");
     }
+}
+
+/// What is answered in place of a decision that nobody has made: a store does not answer, and the policy refuses then.
+pub(super) fn unavailable(live: &Live, decided: &Decided<'_>) -> Option<Problem> {
+    let decision = decided.outcome.decision.as_ref().filter(|decision| !decision.allowed)?;
+    if decision.limits().get(decision.binding)?.has_numbers() {
+        return None;
+    }
+    let policy = policy(live, decided.asking, decided.outcome).map_or("", |policy| policy.name().as_str());
+    let seconds = retry_after_seconds(decision.retry_after.unwrap_or_default());
+    Some(Problem::store_unavailable(policy, seconds))
 }
 
 /// The policy that an answer is by: that of the binding limit, else the first that was asked for or acted; one that
@@ -161,12 +173,41 @@ fn refuse_blocked(policy: &str, reply: &mut Reply) {
     });
 }
 
+/// The numbers of a decision that stand before those of its limits.
+#[derive(Clone, Copy)]
+struct Headline {
+    binding: usize,
+    remaining: u64,
+    reset_after: Duration,
+}
+
+impl Headline {
+    /// Those of the limits that were asked; `None` if none was.
+    fn of(decision: &Decision) -> Option<Self> {
+        let limits = decision.limits();
+        if decision.source == Source::Exact || limits.iter().all(Verdict::has_numbers) {
+            let Decision { binding, remaining, reset_after, .. } = *decision;
+            return Some(Self { binding, remaining, reset_after });
+        }
+        let asked = || limits.iter().enumerate().filter(|(_, verdict)| verdict.has_numbers());
+        let least = asked().min_by_key(|(_, verdict)| verdict.remaining());
+        let binding = asked().find(|(index, _)| *index == decision.binding).or(least)?.0;
+        Some(Self {
+            binding,
+            remaining: asked().map(|(_, verdict)| verdict.remaining()).min()?,
+            reset_after: asked().map(|(_, verdict)| verdict.reset_after()).max()?,
+        })
+    }
+}
+
 /// Appends the object of a check, field by field in their documented order.
 pub(super) fn write_object(live: &Live, decided: &Decided<'_>, held: Option<&Held<'_>>, body: &mut Vec<u8>) {
     let (asking, outcome) = (decided.asking, decided.outcome);
     let decision = outcome.decision.as_ref();
     let reason = if outcome.is_blocked { Some(Reason::Blocked) } else { decision.and_then(|d| d.reason) };
-    let limit = decision.and_then(|decision| asking.checks().get(decision.binding));
+    // Without numbers is who has not been asked, because the store does not answer.
+    let spoken = decision.and_then(Headline::of);
+    let limit = spoken.and_then(|spoken| asking.checks().get(spoken.binding));
     let mut text = |text: &str| body.extend_from_slice(text.as_bytes());
     // Names and our own words need no escapes: letters, digits, `_` and `-`.
     text(if outcome.allowed() { "{\"allowed\":true" } else { "{\"allowed\":false" });
@@ -205,9 +246,9 @@ pub(super) fn write_object(live: &Live, decided: &Decided<'_>, held: Option<&Hel
         Some(decision) => decision.retry_after.map(millis),
         None => (!outcome.is_blocked).then_some(0),
     };
-    number(",\"remaining\":", decision.map(|decision| decision.remaining));
+    number(",\"remaining\":", spoken.map(|spoken| spoken.remaining));
     number(",\"retry_after_ms\":", wait);
-    number(",\"reset_after_ms\":", decision.map(|decision| millis(decision.reset_after)));
+    number(",\"reset_after_ms\":", spoken.map(|spoken| millis(spoken.reset_after)));
     number(",\"delay_ms\":", Some(decision.map_or(0, |decision| millis(decision.delay))));
     body.extend_from_slice(b",\"source\":\"");
     body.extend_from_slice(decision.map_or(Source::Exact, |decision| decision.source).name().as_bytes());
@@ -248,62 +289,4 @@ pub(super) fn ended(id: &str, ending: &Ending, reply: &mut Reply) {
         "{{\"id\":\"{id}\",\"policy\":{policy},\"held\":{held},\"cost\":{cost},\"charged\":{charged}}}"
     );
     reply.body.extend_from_slice(text.as_bytes());
-}
-
-/// Who reads an answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reader {
-    /// Anybody: texts of the file may be keys of customers.
-    Anybody,
-    /// Whoever may read the file.
-    Operator,
-}
-
-/// The policies as the file says them, and which file that was. Not everybody reads whose overrides there are.
-pub(crate) fn policies(live: &Live, reader: Reader, reply: &mut Reply) {
-    reply.begin(200, JSON);
-    let config = live.config();
-    let policies = match reader {
-        Reader::Anybody => config.policies_json_public(),
-        Reader::Operator => config.policies_json(),
-    };
-    let text = format!("{{\"sha\":\"{}\",\"policies\":{policies}}}", config.source_sha());
-    reply.body.extend_from_slice(text.as_bytes());
-}
-
-/// The query that asks a probe for more than a word.
-pub(crate) const VERBOSE: &str = "verbose";
-
-/// Whether the process runs, and for `/readyz` whether it is not about to end; with `?verbose` also what it is at
-/// work with.
-pub(crate) fn probe(app: &App, path: &str, query: Option<&str>, reader: Reader, reply: &mut Reply) {
-    let ends = path == "/readyz" && app.is_draining();
-    reply.begin(if ends { 503 } else { 200 }, "text/plain; charset=utf-8");
-    if path == "/readyz" && query == Some(VERBOSE) {
-        reply.body.extend_from_slice(state(app, ends, reader).as_bytes());
-    } else {
-        reply.body.extend_from_slice(if ends { b"draining\n" } else { b"ok\n" });
-    }
-    if ends {
-        reply.number("retry-after", 1);
-    }
-}
-
-/// Whether requests are taken, by which configuration, and what has become of the last reload if it failed.
-fn state(app: &App, ends: bool, reader: Reader) -> String {
-    let live = app.live();
-    let word = if ends { "draining" } else { "ready" };
-    let (sha, since) = (live.config().source_sha(), instant(live.since()));
-    let mut text = format!("{word}\nconfiguration {sha} since {since}\n");
-    if let Some(refused) = app.refused() {
-        text.push_str(&format!("last reload failed at {}\n", instant(refused.at)));
-        let lines = match reader {
-            Reader::Anybody => &refused.places,
-            Reader::Operator => &refused.lines,
-        };
-        for line in lines {
-            text.push_str(&format!("  {line}\n"));
-        }
-    }
-    text
 }

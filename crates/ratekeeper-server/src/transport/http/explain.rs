@@ -6,15 +6,15 @@ use ratekeeper_policy::Call as PolicyCall;
 
 use crate::explained::Explained;
 use crate::live::Live;
+use crate::transport::http::planning::{Material, call_wrong, named, of_store, parsed};
 use crate::transport::http::problem::Problem;
 use crate::transport::http::question::CheckRequest;
-use crate::transport::http::service::{Material, call_wrong, named, of_store, parsed};
 
 /// Explains the check of a body.
 ///
 /// # Errors
 /// What is wrong with the body. What the policies find wrong with the request is explained.
-pub(crate) fn explain(live: &Live, body: &[u8]) -> Result<Explained, Problem> {
+pub(crate) async fn explain(live: &Live, body: &[u8]) -> Result<Explained, Problem> {
     let request = parsed(CheckRequest::parse(body))?;
     let material = Material::of(&request);
     let described = material.request(live, &request)?;
@@ -28,5 +28,5 @@ pub(crate) fn explain(live: &Live, body: &[u8]) -> Result<Explained, Problem> {
             policies.explain_named(index, &call, live).map_err(|wrong| call_wrong(&request, &wrong))?
         }
     };
-    Explained::of(live, &explanation).map_err(of_store)
+    Explained::of(live, &explanation).await.map_err(of_store)
 }

@@ -76,7 +76,7 @@ impl<'f> Fields<'f> {
         wait.saturating_add(Duration::from_micros(u64::try_from(share).unwrap_or(u64::MAX)))
     }
 
-    /// The texts of each limit that was asked, in the order of the decision's.
+    /// The texts of each limit that was asked, in the order of the decision's. Who could not be asked has no numbers.
     pub(super) fn limits(&self) -> impl Iterator<Item = (&'f LimitTexts, &'f Verdict)> + Clone {
         self.items().map(|(_, limit, verdict)| (limit, verdict))
     }
@@ -85,7 +85,8 @@ impl<'f> Fields<'f> {
     fn items(&self) -> impl Iterator<Item = (&'f Texts, &'f LimitTexts, &'f Verdict)> + Clone {
         let asking = self.decided.asking;
         let verdicts = self.decided.outcome.decision.as_ref().map_or(&[][..], |decision| decision.limits());
-        asking.places().iter().zip(verdicts).filter_map(|(place, verdict)| {
+        let asked = asking.places().iter().zip(verdicts).filter(|(_, verdict)| verdict.has_numbers());
+        asked.filter_map(|(place, verdict)| {
             let texts = self.live.texts(asking.applied().get(place.applied)?);
             Some((texts, texts.limits.get(place.limit)?, verdict))
         })
@@ -101,6 +102,9 @@ impl<'f> Fields<'f> {
     /// `RateLimit` and `RateLimit-Policy`: of the limits of those policies that want them, or of all if `always`. Not
     /// without a decision.
     pub(super) fn write_ratelimit(&self, always: bool, reply: &mut Reply) {
+        if !self.all_were_asked() {
+            return self.write_ratelimit_of(|texts| always || texts.headers.ratelimit, reply);
+        }
         let is_wanted = |texts: &Texts| always || texts.headers.ratelimit;
         let mut parts = self.decided.asking.by_policy();
         match (parts.next(), parts.next()) {
@@ -112,16 +116,26 @@ impl<'f> Fields<'f> {
                 }
                 reply.field("ratelimit-policy", texts.policy_field.as_bytes());
             }
-            _ => {
-                let wanted = self.items().filter(|(texts, ..)| is_wanted(texts));
-                if wanted.clone().next().is_none() {
-                    return;
-                }
-                let field = policy_field(wanted.map(|(_, limit, _)| &limit.item));
-                reply.field("ratelimit-policy", field.as_bytes());
-            }
+            _ => return self.write_ratelimit_of(is_wanted, reply),
         }
         reply.field_if("ratelimit", |field| self.write_items(is_wanted, field));
+    }
+
+    /// The same of those limits that were asked.
+    fn write_ratelimit_of(&self, is_wanted: impl Fn(&Texts) -> bool, reply: &mut Reply) {
+        let wanted = self.items().filter(|(texts, ..)| is_wanted(texts));
+        if wanted.clone().next().is_none() {
+            return;
+        }
+        let field = policy_field(wanted.map(|(_, limit, _)| &limit.item));
+        reply.field("ratelimit-policy", field.as_bytes());
+        reply.field_if("ratelimit", |field| self.write_items(is_wanted, field));
+    }
+
+    /// Whether every limit has numbers.
+    fn all_were_asked(&self) -> bool {
+        let decision = self.decided.outcome.decision.as_ref();
+        decision.is_none_or(|decision| decision.limits().iter().all(Verdict::has_numbers))
     }
 
     /// The items of the limits of wanted policies, of a refusal those that refuse for now; whether there is any.
@@ -152,7 +166,7 @@ impl<'f> Fields<'f> {
     pub(super) fn write_x_ratelimit(&self, reply: &mut Reply) {
         let (Some(texts), Some(decision)) = (self.binding(), &self.decided.outcome.decision) else { return };
         let Some(verdict) = decision.limits().get(decision.binding) else { return };
-        if decision.reason == Some(Reason::StoreUnavailable) {
+        if decision.reason == Some(Reason::StoreUnavailable) || !verdict.has_numbers() {
             // There is no state that these would be the numbers of.
             return;
         }

@@ -111,7 +111,9 @@ impl Server {
         let (mut all_used, mut next) = (0, Next::Read);
         for part in parts {
             input.extend_from_slice(part);
-            let (used, then) = lane::round(&self.service, &input, &mut output, &mut desk);
+            let lane::Round { used, next: then, rest } =
+                lane::round(&self.service, &input, &mut output, &mut desk);
+            assert!(rest.is_none(), "memory is not waited for");
             input.drain(..used);
             all_used += used;
             next = match then {

@@ -7,10 +7,13 @@
 //! [`Service`], so only the speed differs.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
+use crate::live::Live;
 use crate::transport::http::date::Date;
 use crate::transport::http::reply::Reply;
 use crate::transport::http::service::{Call, Service, Verb};
+use crate::transport::http::waiting::Each;
 use crate::transport::http::wishes;
 
 /// The longest head that is read here, and the longest body. Longer ones are few; hyper has bounds of its own.
@@ -51,8 +54,30 @@ pub(super) struct Desk {
     is_last: bool,
 }
 
-/// Answers all whole requests at the beginning of `input`, in their order, and says how many bytes they were.
-pub(super) fn round(service: &Service, input: &[u8], output: &mut Vec<u8>, desk: &mut Desk) -> (usize, Next) {
+/// What came of the input.
+pub(super) struct Round<'b> {
+    /// How many of its bytes were whole requests.
+    pub(super) used: usize,
+    pub(super) next: Next,
+    /// Those of them that are not answered yet, if a store has to be waited for.
+    pub(super) rest: Option<Rest<'b>>,
+}
+
+/// Requests that wait for a store, in their order.
+pub(super) struct Rest<'b> {
+    live: Arc<Live>,
+    calls: Vec<Call<'b>>,
+    closes: bool,
+}
+
+/// Answers all whole requests at the beginning of `input`, in their order, up to the first that a store has to be
+/// waited for.
+pub(super) fn round<'b>(
+    service: &Service,
+    input: &'b [u8],
+    output: &mut Vec<u8>,
+    desk: &mut Desk,
+) -> Round<'b> {
     // Most requests come alone, and need no list.
     let (mut alone, mut calls) = (None, Vec::new());
     let mut used = 0;
@@ -90,13 +115,31 @@ pub(super) fn round(service: &Service, input: &[u8], output: &mut Vec<u8>, desk:
     let last = calls.len().saturating_sub(1);
     let date = desk.date.now(service.now());
     let live = service.app().live();
-    service.answer_all(&live, calls, &mut desk.reply, &mut |index, reply| {
+    let answered = service.answer_all(&live, calls, &mut desk.reply, &mut |index, reply| {
         live.answered(reply.status);
         reply.write_http1(output, date, next == Next::Close && index == last);
     });
     // A connection keeps no more for its next answer than for its next request.
     desk.reply.shrink_to(MAX_BUFFER_BYTES);
-    (used, next)
+    let rest = calls.get(answered..).filter(|calls| !calls.is_empty()).map(|calls| Rest {
+        live: Arc::clone(&live),
+        calls: calls.to_vec(),
+        closes: next == Next::Close,
+    });
+    Round { used, next, rest }
+}
+
+/// Answers what a round has left, and waits for stores.
+pub(super) async fn finish(service: &Service, rest: Rest<'_>, output: &mut Vec<u8>, desk: &mut Desk) {
+    let Rest { live, calls, closes } = rest;
+    let last = calls.len().saturating_sub(1);
+    let date = desk.date.now(service.now());
+    let each: Each<'_> = &mut |index, reply: &Reply| {
+        live.answered(reply.status);
+        reply.write_http1(output, date, closes && index == last);
+    };
+    service.answer_waiting(&live, &calls, &mut desk.reply, each).await;
+    desk.reply.shrink_to(MAX_BUFFER_BYTES);
 }
 
 /// Reads the first request of some input.

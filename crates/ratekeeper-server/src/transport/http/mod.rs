@@ -14,19 +14,24 @@ mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
 mod lane;
+mod planning;
+mod probe;
 mod problem;
 mod question;
 mod reply;
+mod reserving;
 mod routes;
 mod service;
 mod talk;
 mod unsent;
+mod waiting;
 mod wishes;
 
-pub(crate) use answer::{JSON, Reader, VERBOSE, policies, probe};
+pub(crate) use answer::JSON;
 pub(crate) use connection::{Site, serve};
 pub(crate) use explain::explain;
 pub(crate) use fields::Texts;
+pub(crate) use probe::{Reader, VERBOSE, policies, probe};
 pub(crate) use problem::Problem;
 pub(crate) use reply::Reply;
 pub(crate) use routes::Answer;

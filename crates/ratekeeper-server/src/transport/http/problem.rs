@@ -1,6 +1,7 @@
 //! Problem objects (RFC 9457): what is wrong with a request, or with the server.
 
 use hyper::StatusCode;
+use ratekeeper_core::Reason;
 use ratekeeper_sim::hints::quoted;
 use ratekeeper_sim::json::Flaw;
 use serde::Serialize;
@@ -24,6 +25,9 @@ struct Details {
     /// What programs look at first: one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
+    /// Why a request is refused, in the word of decisions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     /// The same as the field of this name, in whole seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
@@ -64,6 +68,7 @@ impl Problem {
             status,
             detail,
             error: None,
+            reason: None,
             retry_after: None,
             errors: Vec::new(),
             allow: None,
@@ -146,6 +151,18 @@ impl Problem {
     /// The store has no answer.
     pub(crate) fn unavailable(detail: String) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, REDUCED_CAPACITY, "Unavailable", detail).until(1)
+    }
+
+    /// The store does not answer, and the policy refuses then: it is worth asking again after `seconds`.
+    pub(crate) fn store_unavailable(policy: &str, seconds: u64) -> Self {
+        let detail = format!(
+            "The store of policy {policy} does not answer, and on_store_error is deny. Retry in {seconds} s."
+        );
+        let title = "Temporarily reduced capacity";
+        let mut problem =
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, REDUCED_CAPACITY, title, detail).until(seconds);
+        problem.0.reason = Some(Reason::StoreUnavailable.name());
+        problem
     }
 
     /// Too many answers wait for their readers.

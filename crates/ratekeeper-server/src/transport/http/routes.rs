@@ -12,13 +12,13 @@ use hyper::{Method, Request, Response, Version};
 use crate::telemetry::Listener;
 use crate::telemetry::log::Event;
 use crate::telemetry::metrics::Connection;
-use crate::transport::http::answer::Reader;
 use crate::transport::http::body;
 use crate::transport::http::connection::Site;
+use crate::transport::http::probe::Reader;
 use crate::transport::http::problem::Problem;
 use crate::transport::http::reply::Reply;
-use crate::transport::http::service::{Call, Service, Verb};
-use crate::transport::http::{answer, cors, wishes};
+use crate::transport::http::service::{Call, Progress, Service, Verb};
+use crate::transport::http::{cors, probe, wishes};
 
 /// The longest body that is read: a question takes a hundred bytes, sixteen longest keys 100 KiB when every
 /// byte of them is written as an escape, a batch of a thousand checks a hundred KiB.
@@ -111,7 +111,10 @@ impl Service {
                 return Err(Problem::overloaded());
             }
             let call = Call { verb, wants_status: wants_status || preferred, preferred, body: &body };
-            self.answer_one(&self.app().live(), &call, reply);
+            if self.answer_one(&self.app().live(), &call, reply) == Progress::Waits {
+                let live = self.app().live_for_long();
+                Box::pin(self.answer_waiting(&live, &[call], reply, &mut |_, _| {})).await;
+            }
             return Ok(());
         }
         if !matches!(path, "/livez" | "/readyz" | "/v1/policies") {
@@ -125,8 +128,8 @@ impl Service {
             return Err(Problem::unknown_query(query, "none is known here"));
         }
         match path {
-            "/v1/policies" => answer::policies(&self.app().live(), Reader::Anybody, reply),
-            probe => answer::probe(self.app(), probe, uri.query(), Reader::Anybody, reply),
+            "/v1/policies" => probe::policies(&self.app().live(), Reader::Anybody, reply),
+            other => probe::probe(self.app(), other, uri.query(), Reader::Anybody, reply),
         }
         Ok(())
     }

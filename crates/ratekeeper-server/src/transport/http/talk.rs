@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::transport::http::connection::{CLOSE_PAUSE, FIRST_REQUEST_TIMEOUT, IDLE_TIMEOUT};
-use crate::transport::http::lane::{Desk, MAX_BUFFER_BYTES, Next, round};
+use crate::transport::http::lane::{Desk, MAX_BUFFER_BYTES, Next, Round, finish, round};
 use crate::transport::http::service::Service;
 use crate::transport::http::unsent::Unsent;
 
@@ -100,7 +100,11 @@ pub(super) async fn talk<T: AsyncRead + AsyncWrite + Unpin>(
             }
         }
         let busy = service.busy();
-        let (used, next) = round(service, input.bytes(), &mut output, &mut desk);
+        let Round { used, next, rest } = round(service, input.bytes(), &mut output, &mut desk);
+        if let Some(rest) = rest {
+            // On the heap, so that connections which never wait are no larger for it.
+            Box::pin(finish(service, rest, &mut output, &mut desk)).await;
+        }
         input.consume(used);
         if !output.is_empty() {
             rounds += 1;

@@ -27,7 +27,7 @@ fn ask() -> String {
 /// One round: what was answered, without dates, how much was used, and what is next.
 fn answered(service: &Service, input: &str) -> (String, usize, Next) {
     let mut output = Vec::new();
-    let (used, next) = round(service, input.as_bytes(), &mut output, &mut Desk::default());
+    let Round { used, next, .. } = round(service, input.as_bytes(), &mut output, &mut Desk::default());
     let text = String::from_utf8(output).expect("UTF-8");
     let without_dates = text.split("\r\n").filter(|line| !line.starts_with("date: "));
     (without_dates.collect::<Vec<_>>().join("\r\n"), used, next)
@@ -149,11 +149,11 @@ fn who_never_stops_sending_is_told_of_the_end_all_the_same() {
     let (mut output, mut desk) = (Vec::new(), Desk::default());
     let input = ask().repeat(4);
     let (first, rest) = input.split_at(ask().len() + 20);
-    let (used, next) = round(&service, first.as_bytes(), &mut output, &mut desk);
+    let Round { used, next, .. } = round(&service, first.as_bytes(), &mut output, &mut desk);
     assert_eq!((used, next), (ask().len(), Next::Read));
     // Half a request was under way: it is answered, and what follows it is not.
     let rest = first[used..].to_owned() + &rest[..2 * ask().len()];
-    let (used, next) = round(&service, rest.as_bytes(), &mut output, &mut desk);
+    let Round { used, next, .. } = round(&service, rest.as_bytes(), &mut output, &mut desk);
     assert_eq!((used, next), (ask().len(), Next::Close));
     let text = String::from_utf8(output).expect("UTF-8");
     assert_eq!((statuses(&text).len(), text.matches("connection: close").count()), (2, 1));
