@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper::{Finding, StoreObserver as _};
+use ratekeeper::Finding;
 use ratekeeper_core::Name;
 
 use super::join::{Waited, join_all};
@@ -36,7 +36,7 @@ impl Live {
                 }
                 Err(wrong) => {
                     let why = store.status().last_error.unwrap_or_else(|| wrong.to_string());
-                    store.watch().went_down(&why);
+                    store.watch().was_silent(&why);
                 }
             }
         }

@@ -57,10 +57,11 @@ impl Taken {
     }
 
     /// Gives everything back. It is waited for, unless there is no time `left` for that.
-    pub(crate) async fn cancel(self, left: Duration) {
+    pub(crate) async fn cancel(mut self, left: Duration) {
         if left.is_zero() {
             return;
         }
+        self.bound(left);
         let cancelling = self.shared.into_iter().map(|held| -> Waited<'_, ()> { Box::pin(held.cancel()) });
         join_all(cancelling.collect()).await;
     }

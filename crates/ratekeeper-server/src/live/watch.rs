@@ -40,6 +40,11 @@ impl Watch {
         self.log.store(Some(log.clone().into()));
     }
 
+    /// Says that it was silent when it was asked first. That is no change: whoever asks it next finds out how it is.
+    pub(super) fn was_silent(&self, why: &str) {
+        self.tell(&Event::StoreDown { store: self.name.as_str(), message: why });
+    }
+
     fn tell(&self, event: &Event<'_>) {
         if let Some(log) = &*self.log.load() {
             log.event(event);

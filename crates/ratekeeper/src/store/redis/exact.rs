@@ -239,7 +239,10 @@ impl Exact {
         // Whoever stops waiting in the middle has taken nothing in the end.
         let mut taken = Taken { exact: self, layout, order, groups: Vec::new() };
         for (number, group) in order.iter().enumerate() {
-            let answer = self.ask_group(layout, group, Ask::Acquire, left()).await?;
+            // What other slots took comes back, so the request has taken nothing that is known, and all of it is owed by
+            // whoever lets it pass: one slot may be charged twice, none is forgotten.
+            let answer = self.ask_group(layout, group, Ask::Acquire, left()).await;
+            let answer = answer.map_err(|failure| Failure { may_have_run: false, ..failure })?;
             // A group that is asked for nothing takes nothing, and refuses nobody.
             let refuses = answer.evaluations.iter().any(|evaluation| !evaluation.allowed());
             taken.groups.push(answer);
@@ -363,13 +366,18 @@ impl Exact {
         self.ahead_us.store(i64::try_from(ahead).unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Takes as many of these units as are there, and tells nobody.
-    pub(super) fn debit(&self, name: Vec<u8>, limit: &NamedLimit, units: u64) {
+    /// Takes as many of these units as are there, whether anybody waits for the answer or not.
+    pub(super) fn debit(
+        &self,
+        name: Vec<u8>,
+        limit: &NamedLimit,
+        units: u64,
+    ) -> oneshot::Receiver<Result<Answer, Failure>> {
         let bounds = codec::bounds(limit, self.guess());
         let slot = if self.is_cluster { slot_of(&name) } else { 0 };
         let part = Part { key: name, arg: codec::question(Op::Acquire, limit, units, &bounds) };
         let numbers = 1 + codec::numbers_of(limit.limit());
-        drop(self.submit(ScriptKind::Decide, slot, vec![part], numbers, UNHEARD));
+        self.submit(ScriptKind::Decide, slot, vec![part], numbers, UNHEARD)
     }
 
     /// Changes states that exist, each by itself: `argument` says how.
@@ -378,13 +386,15 @@ impl Exact {
         amendments: Vec<(Vec<u8>, Vec<u8>)>,
         within: Duration,
     ) -> Result<(), Failure> {
+        let silent = Failure { trouble: Trouble::Connect, may_have_run: true };
         let mut calls = Vec::new();
         for (slot, parts) in self.by_slot(amendments) {
             let numbers = parts.len();
-            calls.push(self.call(ScriptKind::Amend, slot, parts, numbers, within));
+            // What gives back is wanted also when nobody waits for it any more.
+            calls.push(self.submit(ScriptKind::Amend, slot, parts, numbers, (within, UNDO_WITHIN)));
         }
         for answer in join_all(calls).await {
-            if answer?.numbers.contains(&codec::NOT_OURS) {
+            if answer.unwrap_or_else(|_| Err(silent.clone()))?.numbers.contains(&codec::NOT_OURS) {
                 return Err(self.unreadable());
             }
         }

@@ -268,7 +268,8 @@ impl Inner {
         }
         let exact = &self.redis.exact;
         let asked = Asked { at: ProcessClock.now(), generation: self.remembered.generation(&layout.seats) };
-        if !self.breaker.lets_through(asked.at) {
+        // Without time there is no answer, and nobody's fault.
+        if within.is_zero() || !self.breaker.lets_through(asked.at) {
             return self.alone(demand, layout, false);
         }
         match exact.decide(layout, demand.ask, within.min(exact.timeout)).await {
@@ -277,6 +278,9 @@ impl Inner {
                 let decision = Decision::of(decided.verdicts.clone());
                 if takes && decision.allowed {
                     self.share.debit(&layout.seats);
+                } else if takes && decided.readings.is_empty() {
+                    // Of several slots: what some had taken is back. Whoever was refused for it would pass now.
+                    layout.seats.iter().for_each(|seat| self.remembered.forget(&seat.name));
                 } else if takes {
                     self.remembered.note(layout, &decided, &decision, &asked);
                 }
@@ -305,7 +309,7 @@ impl Inner {
         if let Change::Up(after) = self.breaker.answered(ProcessClock.now()) {
             self.redis.observer.came_back(after);
         }
-        if !self.owed.is_empty() {
+        if !self.owed.is_settled() {
             self.owed.pay(&self.redis.exact);
         }
     }

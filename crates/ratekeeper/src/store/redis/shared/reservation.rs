@@ -3,13 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use ratekeeper_core::{Ask, Check, NamedLimit, Token};
+use futures_util::future::join_all;
+use ratekeeper_core::{Ask, Check, Clock as _, NamedLimit, Token};
 
 use super::super::codec;
-use super::super::exact::{Decided, Layout};
+use super::super::exact::{Decided, Layout, since};
 use super::SharedStore;
 use super::owed::Debt;
 use crate::Reservation;
+use crate::clock::ProcessClock;
 
 /// Units that have been taken and may yet be given back. Dropped, it gives them back: once, without waiting for it.
 #[must_use = "a reservation that is dropped gives its units back"]
@@ -84,8 +86,10 @@ impl SharedReservation {
             let units = actual.saturating_mul(checks);
             self.store.inner.owed.add_units(&name, &Debt { limit, units });
         }
+        // From here on it is final: whoever stops waiting gives nothing back.
+        let mut seats = std::mem::take(&mut self.seats);
         let (mut unused, mut missing) = (Vec::new(), Vec::new());
-        for (i, seat) in self.seats.iter_mut().enumerate() {
+        for (i, seat) in seats.iter_mut().enumerate() {
             let wanted = actual.saturating_mul(seat.checks);
             let held = seat.charged();
             if let Some(token) = seat.tokens.pop() {
@@ -98,20 +102,21 @@ impl SharedReservation {
                 missing.push((i, wanted - held));
             }
         }
-        let inner = std::sync::Arc::clone(&self.store.inner);
+        let (inner, began) = (std::sync::Arc::clone(&self.store.inner), ProcessClock.now());
         if !unused.is_empty() {
             // Whether they came back or not, they are not asked for again.
             let _ = inner.amend(unused, within).await;
         }
-        for (i, units) in missing {
-            let limit = self.seats[i].limit.clone().draining();
-            if let Some(token) = inner.charge(&limit, &self.seats[i].name, units, within).await {
-                self.seats[i].tokens.push(token);
-            }
+        let left = within.saturating_sub(since(began));
+        let charges = missing.iter().map(|(i, units)| {
+            let seat = &seats[*i];
+            inner.charge(&seat.limit, &seat.name, *units, left)
+        });
+        let charges = join_all(charges).await;
+        for ((i, _), token) in missing.iter().zip(charges) {
+            seats[*i].tokens.extend(token);
         }
-        let charged = self.seats.iter().map(Held::charged).chain(alone).min().unwrap_or(0);
-        self.seats.clear();
-        charged
+        seats.iter().map(Held::charged).chain(alone).min().unwrap_or(0)
     }
 
     /// Gives everything back.
@@ -158,6 +163,10 @@ impl super::Inner {
     /// Takes as many of these units as there are.
     async fn charge(&self, limit: &NamedLimit, name: &[u8], units: u64, within: Duration) -> Option<Token> {
         let exact = &self.redis.exact;
+        if within.is_zero() || self.breaker.is_open() {
+            return None;
+        }
+        let limit = &limit.clone().draining();
         let check = Check { limit, key: "".into(), cost: units };
         let layout = exact.layout_named(&check, name);
         match exact.decide(&layout, Ask::Acquire, within.min(exact.timeout)).await {
