@@ -72,10 +72,14 @@ fn top_prints_a_line_of_json_for_each_look_where_nobody_sees_a_page() {
         assert_eq!(line["server"], server.admin.as_str());
         assert!(line["interval_ms"].as_u64() >= Some(300), "{line}");
         let busiest = &line["policies"][0];
-        assert_eq!((&busiest["policy"], &busiest["decisions"]), (&json!("p"), &busiest["denied"]), "{line}");
+        assert_eq!(busiest["policy"], "p", "{line}");
+        let apart = busiest["decisions"].as_u64().zip(busiest["denied"].as_u64());
+        assert!(apart.is_some_and(|(decided, denied)| decided.abs_diff(denied) <= 2), "{line}");
         assert!(busiest["decisions"].as_u64() > Some(0), "{line}");
         assert_eq!(line["policies"].as_array().map(Vec::len), Some(2));
-        assert_eq!(line["sources"]["exact"], busiest["decisions"]);
+        // The page is read while requests are counted: one of the two may have met the next of them.
+        let apart = line["sources"]["exact"].as_u64().zip(busiest["decisions"].as_u64());
+        assert!(apart.is_some_and(|(exact, decided)| exact.abs_diff(decided) <= 2), "{line}");
         assert!(line["p50_us"].as_u64() <= line["p99_us"].as_u64() && line["p50_us"].is_u64(), "{line}");
         assert_eq!(line["denied"][0]["policy"], "p");
         assert!(line["up_s"].as_u64().is_some_and(|up| up < 600), "{line}");

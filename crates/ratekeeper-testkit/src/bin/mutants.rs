@@ -131,8 +131,8 @@ const MUTANTS: &[Mutant] = &[
         name: "each-limit-for-itself",
         what: "a limit that allows takes its cost although another refuses",
         file: DECISION,
-        good: "Outcome::Limited | Outcome::NoRoom if step == Step::Take => step = Step::Heal,",
-        bad: "Outcome::Limited | Outcome::NoRoom if step == Step::Take => {}",
+        good: "Outcome::Limited | Outcome::NoRoom | Outcome::Closed if step == Step::Take => step = Step::Heal,",
+        bad: "Outcome::Limited | Outcome::NoRoom | Outcome::Closed if step == Step::Take => {}",
         tests: CORE,
     },
     Mutant {

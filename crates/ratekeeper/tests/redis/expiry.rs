@@ -59,6 +59,7 @@ fn an_ended_key_is_fresh_and_a_fresh_key_has_ended() {
     let store = shared(&server.url(), PATIENT);
     let limits = each(10, millis(300));
     let longest = limits.iter().map(|limit| ask(&store, limit, "k", 10).reset_after).max().unwrap();
+    // The server has a real clock, and expires keys by it.
     std::thread::sleep(longest + millis(3));
     assert_eq!(server.keys(), Vec::<String>::new());
     for limit in &limits {
@@ -131,6 +132,7 @@ fn b15_an_emptied_bucket_is_remembered_until_it_is_full() {
         assert!(!ask(&store, &limit, "k", 1).allowed);
     }
     assert!(matches!(server.ttl(&state(&limit, "k")), Ttl::At { unix_ms: now, .. } if now == unix_ms));
+    // The server has a real clock.
     std::thread::sleep(refused.retry_after.unwrap() + millis(1));
     let decision = ask(&store, &limit, "k", 1);
     assert!(decision.allowed && decision.remaining == 0, "{decision:?}");

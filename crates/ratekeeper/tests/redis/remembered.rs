@@ -69,6 +69,7 @@ fn a_remembered_refusal_is_forgotten_when_its_wait_is_over() {
             if refused.allowed {
                 continue;
             }
+            // A refusal is remembered in real time.
             std::thread::sleep(refused.retry_after.unwrap() + Duration::from_micros(1));
             let decision = ask(&store, limit, "k", 1);
             assert!(decision.allowed && decision.source == Source::Exact, "told too early: {decision:?}");
