@@ -192,7 +192,7 @@ impl Live {
                 let checks: Few<Check<'_>> = applied.checks().map(|(_, check)| check).collect();
                 let decision = decide(&checks)?;
                 if why == Ask::Acquire {
-                    self.note_shadow(applied, &checks, &decision, asking.seen());
+                    self.note_decision(applied, &checks, &decision, asking.seen());
                 }
                 let refusing = checks.iter().zip(decision.limits()).filter(|(_, verdict)| !verdict.allowed());
                 let name = |(check, _): (&Check<'_>, _)| format!("{}.{}", policy.name(), check.limit.name());

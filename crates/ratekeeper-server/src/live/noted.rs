@@ -45,7 +45,8 @@ impl Live {
         }
     }
 
-    fn note_decision(
+    /// Counts and tells what a policy has decided, or in shadow mode would have done.
+    pub(super) fn note_decision(
         &self,
         applied: &Applied<'_>,
         checks: &[Check<'_>],
@@ -53,30 +54,17 @@ impl Live {
         seen: &Seen<'_>,
     ) {
         let binding = applied.checks().nth(decision.binding).map(|(place, _)| place);
+        let is_shadow = applied.mode == Mode::Shadow;
         if let Some(metrics) = self.metrics.policy(applied.policy) {
-            metrics.decided(decision, binding);
+            if is_shadow { metrics.shown(decision, binding) } else { metrics.decided(decision, binding) }
         }
-        let decided = Decided { checks, decision, mode: Mode::Enforce.name(), request: seen.request() };
+        let decided = Decided { checks, decision, mode: applied.mode.name(), request: seen.request() };
         if let Some(served) = self.served.get(applied.policy) {
-            self.log.decided(&served.log, &decided);
-        }
-    }
-
-    /// Counts what a policy in shadow mode would have done.
-    pub(super) fn note_shadow(
-        &self,
-        applied: &Applied<'_>,
-        checks: &[Check<'_>],
-        decision: &Decision,
-        seen: &Seen<'_>,
-    ) {
-        let binding = applied.checks().nth(decision.binding).map(|(place, _)| place);
-        if let Some(metrics) = self.metrics.policy(applied.policy) {
-            metrics.shown(decision, binding);
-        }
-        let decided = Decided { checks, decision, mode: Mode::Shadow.name(), request: seen.request() };
-        if let Some(served) = self.served.get(applied.policy) {
-            self.log.shown(&served.log, &decided);
+            if is_shadow {
+                self.log.shown(&served.log, &decided)
+            } else {
+                self.log.decided(&served.log, &decided)
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a request asks of one limit, and where that is answered.
 
-use ratekeeper_core::{Ask, Calendar, Evaluation, Limit, Moment, StateRef, evaluate};
+use ratekeeper_core::{Ask, Calendar, Evaluation, Limit, Moment, StateRef, evaluate, evaluate_up_to};
 use smallvec::{SmallVec, smallvec};
 
 use super::Inner;
@@ -31,13 +31,11 @@ impl<'q> Query<'q> {
 
     #[inline]
     pub(super) fn evaluate(&self, state: StateRef<'_>, at: &Moment, cost: u64, ask: Ask) -> Evaluation {
-        let evaluation = evaluate(self.limit, state, at, cost, ask);
-        if self.up_to && !evaluation.allowed() {
-            // With nothing left this is the refusal of one unit, whose wait is what the caller wants to know.
-            let fit = evaluation.untouched().remaining().clamp(1, cost.max(1));
-            return evaluate(self.limit, state, at, fit, ask);
+        if self.up_to {
+            evaluate_up_to(self.limit, state, at, cost, ask)
+        } else {
+            evaluate(self.limit, state, at, cost, ask)
         }
-        evaluation
     }
 
     pub(super) fn index(&self, array: Array) -> usize {

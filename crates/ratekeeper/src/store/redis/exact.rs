@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -27,8 +27,8 @@ use crate::clock::ProcessClock;
 const MAX_REFRESHES: u32 = 3;
 /// How long an undo is tried when nobody waits for it any more.
 const UNDO_WITHIN: Duration = Duration::from_secs(1);
-/// Nobody waits for it at all.
-const UNHEARD: (Duration, Duration) = (UNDO_WITHIN, UNDO_WITHIN);
+/// What is known of a question whose link has ended.
+const SILENT: Failure = Failure { trouble: Trouble::Connect, may_have_run: true };
 /// Windows that are shorter are not what a network can decide.
 pub(super) const MIN_WINDOW: Duration = Duration::from_millis(1);
 
@@ -148,6 +148,11 @@ impl Exact {
         [&self.undone[0], &self.undone[1]].map(|count| count.load(Ordering::Relaxed))
     }
 
+    /// The slot of a name, where there are slots.
+    fn slot(&self, name: &[u8]) -> u16 {
+        if self.is_cluster { slot_of(name) } else { 0 }
+    }
+
     fn count_undo(&self, succeeded: bool) {
         self.undone[usize::from(!succeeded)].fetch_add(1, Ordering::Relaxed);
     }
@@ -176,7 +181,7 @@ impl Exact {
                 layout.index.push(seat);
                 continue;
             }
-            let slot = if self.is_cluster { slot_of(&name) } else { 0 };
+            let slot = self.slot(&name);
             layout.index.push(layout.seats.len());
             layout.seats.push(Seat {
                 limit: check.limit,
@@ -321,19 +326,9 @@ impl Exact {
             Part { key: seat.name.clone(), arg: codec::question(op, seat.limit, seat.cost, bounds) }
         };
         let parts = seats.zip(bounds).enumerate().map(part).collect();
-        self.call(ScriptKind::Decide, layout.seats[group[0]].slot, parts, numbers, within).await
-    }
-
-    async fn call(
-        &self,
-        script: ScriptKind,
-        slot: u16,
-        parts: Vec<Part>,
-        numbers: usize,
-        within: Duration,
-    ) -> Result<Answer, Failure> {
-        let silent = Failure { trouble: Trouble::Connect, may_have_run: true };
-        self.submit(script, slot, parts, numbers, (within, Duration::ZERO)).await.unwrap_or(Err(silent))
+        let slot = layout.seats[group[0]].slot;
+        let answer = self.submit(ScriptKind::Decide, slot, parts, numbers, (within, Duration::ZERO));
+        answer.await.unwrap_or(Err(SILENT))
     }
 
     /// Sends a question. `within` bounds how long its answer is waited for, `lasts` how long it is asked although
@@ -374,10 +369,10 @@ impl Exact {
         units: u64,
     ) -> oneshot::Receiver<Result<Answer, Failure>> {
         let bounds = codec::bounds(limit, self.guess());
-        let slot = if self.is_cluster { slot_of(&name) } else { 0 };
+        let slot = self.slot(&name);
         let part = Part { key: name, arg: codec::question(Op::Acquire, limit, units, &bounds) };
         let numbers = 1 + codec::numbers_of(limit.limit());
-        self.submit(ScriptKind::Decide, slot, vec![part], numbers, UNHEARD)
+        self.submit(ScriptKind::Decide, slot, vec![part], numbers, (UNDO_WITHIN, UNDO_WITHIN))
     }
 
     /// Changes states that exist, each by itself: `argument` says how.
@@ -386,15 +381,8 @@ impl Exact {
         amendments: Vec<(Vec<u8>, Vec<u8>)>,
         within: Duration,
     ) -> Result<(), Failure> {
-        let silent = Failure { trouble: Trouble::Connect, may_have_run: true };
-        let mut calls = Vec::new();
-        for (slot, parts) in self.by_slot(amendments) {
-            let numbers = parts.len();
-            // What gives back is wanted also when nobody waits for it any more.
-            calls.push(self.submit(ScriptKind::Amend, slot, parts, numbers, (within, UNDO_WITHIN)));
-        }
-        for answer in join_all(calls).await {
-            if answer.unwrap_or_else(|_| Err(silent.clone()))?.numbers.contains(&codec::NOT_OURS) {
+        for answer in join_all(self.submit_amendments(amendments, within)).await {
+            if answer.unwrap_or(Err(SILENT))?.numbers.contains(&codec::NOT_OURS) {
                 return Err(self.unreadable());
             }
         }
@@ -403,15 +391,25 @@ impl Exact {
 
     /// The same without waiting for it.
     pub(super) fn amend_unheard(&self, amendments: Vec<(Vec<u8>, Vec<u8>)>) {
-        for (slot, parts) in self.by_slot(amendments) {
+        drop(self.submit_amendments(amendments, UNDO_WITHIN));
+    }
+
+    /// Sends them, a call for each slot. What gives back is wanted also when nobody waits for it any more.
+    fn submit_amendments(
+        &self,
+        amendments: Vec<(Vec<u8>, Vec<u8>)>,
+        within: Duration,
+    ) -> Vec<oneshot::Receiver<Result<Answer, Failure>>> {
+        let call = |(slot, parts): (u16, Vec<Part>)| {
             let numbers = parts.len();
-            drop(self.submit(ScriptKind::Amend, slot, parts, numbers, UNHEARD));
-        }
+            self.submit(ScriptKind::Amend, slot, parts, numbers, (within, UNDO_WITHIN))
+        };
+        self.by_slot(amendments).into_iter().map(call).collect()
     }
 
     /// One check on a state whose name is known.
     pub(super) fn layout_named<'a>(&self, check: &Check<'a>, name: &[u8]) -> Layout<'a> {
-        let slot = if self.is_cluster { slot_of(name) } else { 0 };
+        let slot = self.slot(name);
         let seat = Seat { limit: check.limit, name: name.to_vec(), slot, cost: check.cost, width: 0 };
         Layout { seats: Few::from_iter([seat]), index: Few::from_iter([0]) }
     }
@@ -419,7 +417,7 @@ impl Exact {
     fn by_slot(&self, amendments: Vec<(Vec<u8>, Vec<u8>)>) -> Few<(u16, Vec<Part>)> {
         let mut slots: Few<(u16, Vec<Part>)> = Few::new();
         for (key, arg) in amendments {
-            let slot = if self.is_cluster { slot_of(&key) } else { 0 };
+            let slot = self.slot(&key);
             match slots.iter_mut().find(|(other, _)| *other == slot) {
                 Some((_, parts)) => parts.push(Part { key, arg }),
                 None => slots.push((slot, vec![Part { key, arg }])),
@@ -451,12 +449,8 @@ impl Taken<'_, '_> {
                 let token = evaluation.taken().token().filter(|_| evaluation.cost() > 0)?;
                 Some((seat.name.clone(), codec::give_back(seat.limit.limit(), &token)))
             };
-            let given: Vec<_> = group.evaluations.iter().zip(seats).filter_map(token).collect();
-            for (slot, parts) in self.exact.by_slot(given) {
-                let numbers = parts.len();
-                let within = (within, UNDO_WITHIN);
-                undone.push(self.exact.submit(ScriptKind::Amend, slot, parts, numbers, within));
-            }
+            let given = group.evaluations.iter().zip(seats).filter_map(token).collect();
+            undone.extend(self.exact.submit_amendments(given, within));
         }
         undone
     }
@@ -580,6 +574,3 @@ fn width_of(check: &Check<'_>) -> u8 {
         _ => 0,
     }
 }
-
-/// Shared by all handles of a store.
-pub(super) type SharedExact = Arc<Exact>;

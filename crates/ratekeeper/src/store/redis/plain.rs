@@ -10,7 +10,7 @@ use ratekeeper_core::{
 };
 
 use super::codec;
-use super::exact::{Exact, SharedExact};
+use super::exact::Exact;
 use super::link::{Endpoint, Failure, Link, LinkConfig, LinkEvents, ScriptKind, Topology};
 use super::{StoreObserver, script};
 use crate::BuildError;
@@ -44,7 +44,7 @@ const MAX_PREFIX_BYTES: usize = 32;
 /// ```
 #[derive(Clone)]
 pub struct RedisStore {
-    pub(super) exact: SharedExact,
+    pub(super) exact: Arc<Exact>,
     pub(super) observer: Arc<dyn StoreObserver>,
     allows_short_windows: bool,
 }

@@ -7,13 +7,25 @@ local function earlier(i, j, u, f, q)
   return i, j
 end
 
+-- The side of a state that is changed, that of its own limit if there are two, and the other.
+local function sides(spec, st)
+  local mine, other = { i = st.i, j = st.j, shape = st.shape }, st.other
+  if other and other.shape == spec.shape then
+    return { i = other.i, j = 0, shape = other.shape }, { i = mine.i, shape = mine.shape }
+  end
+  return mine, other
+end
+
+-- Writes the changed side beside the other.
+local function set_side(st, mine, other, i, j)
+  if other then i, j = up(i, j), 0 end
+  st.i, st.j, st.shape, st.other = i, j, mine.shape, other
+end
+
 -- by: an instant, what the admission took until the end of what is given back, what of that is given back, and all
 -- that it took; of a queue the end and the start of the slot
 local function meter_back(spec, st, by)
-  local mine, other = { i = st.i, j = st.j, shape = st.shape }, st.other
-  if other and other.shape == spec.shape then
-    mine, other = { i = other.i, j = 0, shape = other.shape }, { i = mine.i, shape = mine.shape }
-  end
+  local mine, other = sides(spec, st)
   local s, like = shape_of(mine.shape), shape_of(spec.shape)
   local i, j = mine.i, mine.j
   if s.p ~= like.p or s.q ~= like.q or by.all > s.b or now < by.at then return false end
@@ -29,24 +41,19 @@ local function meter_back(spec, st, by)
     if beyond(u, f, by.v, by.g) then u, f = by.v, by.g end
     i, j = earlier(i, j, u, f, s.q)
   end
-  if other then i, j = up(i, j), 0 end
-  st.i, st.j, st.shape, st.other = i, j, mine.shape, other
+  set_side(st, mine, other, i, j)
   return true
 end
 
 local function meter_credit(spec, st, n)
   if spec.rule == 'q' then return false end
-  local mine, other = { i = st.i, j = st.j, shape = st.shape }, st.other
-  if other and other.shape == spec.shape then
-    mine, other = { i = other.i, j = 0, shape = other.shape }, { i = mine.i, shape = mine.shape }
-  end
+  local mine, other = sides(spec, st)
   local s = shape_of(mine.shape)
   if not beyond(mine.i, mine.j, now, 0) then return false end
   local u, f = units(s, n)
   local i, j = earlier(mine.i, mine.j, u, f, s.q)
   if not beyond(i, j, now, 0) then i, j = now, 0 end
-  if other then i, j = up(i, j), 0 end
-  st.i, st.j, st.shape, st.other = i, j, mine.shape, other
+  set_side(st, mine, other, i, j)
   return true
 end
 

@@ -273,9 +273,9 @@ impl Inner {
             return self.alone(demand, layout, false);
         }
         match exact.decide(layout, demand.ask, within.min(exact.timeout)).await {
-            Ok(decided) => {
+            Ok(mut decided) => {
                 self.answered();
-                let decision = Decision::of(decided.verdicts.clone());
+                let decision = Decision::of(std::mem::take(&mut decided.verdicts));
                 if takes && decision.allowed {
                     self.share.debit(&layout.seats);
                 } else if takes && decided.readings.is_empty() {
