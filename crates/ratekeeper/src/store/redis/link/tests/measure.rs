@@ -139,7 +139,7 @@ async fn lone(server: &Server, is_apart: bool) {
 }
 
 #[tokio::test]
-#[ignore = "measures; run by hand"]
+#[ignore = "measures: cargo test --release -p ratekeeper --features redis measure -- --ignored --nocapture"]
 async fn measure_many() {
     let server = Server::start(&[]);
     for _ in 0..3 {
@@ -150,7 +150,7 @@ async fn measure_many() {
 }
 
 #[tokio::test]
-#[ignore = "measures; run by hand"]
+#[ignore = "measures: cargo test --release -p ratekeeper --features redis measure -- --ignored --nocapture"]
 async fn measure_lone() {
     let server = Server::start(&[]);
     for is_apart in [false, true] {
