@@ -23,7 +23,6 @@ mod deciding;
 #[cfg(test)]
 pub(crate) mod fake;
 mod follow;
-mod join;
 mod noted;
 mod probing;
 mod stores;

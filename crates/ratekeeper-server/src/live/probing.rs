@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, join_all};
 use ratekeeper::Finding;
 use ratekeeper_core::Name;
 
-use super::join::{Waited, join_all};
 use super::{Live, Shared};
 
 /// How long a store may take to say whether it can serve: it is connected to for that.
@@ -19,11 +19,11 @@ impl Live {
     /// # Errors
     /// If one answers, and cannot serve.
     pub(crate) async fn probe(&self, before: Option<&Self>) -> Result<Vec<String>, String> {
-        let probes = self.new_stores(before).map(|(name, store)| -> Waited<'_, _> {
+        let probes = self.new_stores(before).map(|(name, store)| -> BoxFuture<'_, _> {
             Box::pin(async move { (name, store, store.probe(PROBE_TIMEOUT).await) })
         });
         let mut notes = Vec::new();
-        for (name, store, probe) in join_all(probes.collect()).await {
+        for (name, store, probe) in join_all(probes).await {
             match probe {
                 Ok(probe) => {
                     for finding in &probe.findings {

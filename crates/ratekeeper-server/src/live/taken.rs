@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, join_all};
 use ratekeeper::{Reservation, SharedReservation};
 use tokio::runtime::Handle;
 
 #[cfg(test)]
 use super::fake::FakeReservation;
-use super::join::{Waited, join_all};
 
 /// What was taken for a request, to be settled. Dropping it gives everything back.
 #[derive(Default)]
@@ -41,14 +41,14 @@ impl Taken {
         let shared = std::mem::take(&mut self.shared);
         let enforced = self.enforced.is_some();
         let in_memory = self.settle_now(cost).unwrap_or(0);
-        let settling = shared.into_iter().map(|held| -> Waited<'_, Option<u64>> {
+        let settling = shared.into_iter().map(|held| -> BoxFuture<'_, Option<u64>> {
             Box::pin(async move {
                 let is_shadow = held.is_shadow;
                 let charged = held.settle(cost).await;
                 (!is_shadow).then_some(charged)
             })
         });
-        let elsewhere = join_all(settling.collect()).await.into_iter().flatten().min();
+        let elsewhere = join_all(settling).await.into_iter().flatten().min();
         match elsewhere {
             Some(charged) if enforced => charged.min(in_memory),
             Some(charged) => charged,
@@ -62,8 +62,8 @@ impl Taken {
             return;
         }
         self.bound(left);
-        let cancelling = self.shared.into_iter().map(|held| -> Waited<'_, ()> { Box::pin(held.cancel()) });
-        join_all(cancelling.collect()).await;
+        let cancelling = self.shared.into_iter().map(|held| -> BoxFuture<'_, ()> { Box::pin(held.cancel()) });
+        join_all(cancelling).await;
     }
 
     /// Lets no end of it take longer than `deadline`.

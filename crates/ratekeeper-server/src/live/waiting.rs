@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, join_all};
 use ratekeeper::{Demand, OnStoreError};
 use ratekeeper_core::{Ask, Check, Decision, Micros, StoreError};
 
 use super::deciding::Asked;
-use super::join::{Waited, join_all};
 use super::stores::Shared;
 use super::ways::{Group, Said};
 use super::{Live, Taken};
@@ -79,7 +79,7 @@ impl Live {
                 }
             }
         }
-        let mut waited: Vec<Waited<'_, Came<'s>>> = Vec::with_capacity(batches.len() + ways.len());
+        let mut waited: Vec<BoxFuture<'_, Came<'s>>> = Vec::with_capacity(batches.len() + ways.len());
         for batch in batches.into_values() {
             waited.push(Box::pin(self.ask_batch(batch, until)));
         }
@@ -146,9 +146,10 @@ impl Live {
             outcomes.push(outcome);
         }
         let batches = batches.into_values();
-        let waited = batches.map(|batch| -> Waited<'_, Came<'s>> { Box::pin(self.ask_batch(batch, until)) });
+        let waited =
+            batches.map(|batch| -> BoxFuture<'_, Came<'s>> { Box::pin(self.ask_batch(batch, until)) });
         let mut answers = BTreeMap::new();
-        for came in join_all(waited.collect()).await {
+        for came in join_all(waited).await {
             if let Came::Batch(batch, decided) = came {
                 answers.extend(batch.groups.iter().map(|(nth, ..)| *nth).zip(decided));
             }

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, join_all};
 use ratekeeper::{Demand, MemoryStore, OnStoreError};
 use ratekeeper_core::{Ask, Check, Decision, Micros, StoreError, Verdict};
 use ratekeeper_policy::{Applied, Does, Few};
 
-use super::join::{Waited, join_all};
 use super::stores::Shared;
 use super::taken::Held;
 use super::{Live, Taken};
@@ -156,10 +156,10 @@ impl Live {
                 self.look_in_memory(&split, &mut said)?;
             }
             let others = split.shared.iter().enumerate().filter(|(nth, _)| Some(*nth) != refusing);
-            let looks = others.map(|(_, group)| -> Waited<'_, _> {
+            let looks = others.map(|(_, group)| -> BoxFuture<'_, _> {
                 Box::pin(async move { (group, self.look_in(group, until).await) })
             });
-            for (group, decision) in join_all(looks.collect()).await {
+            for (group, decision) in join_all(looks).await {
                 said.add(&group.places, &decision?);
             }
         }
