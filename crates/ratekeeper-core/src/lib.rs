@@ -56,8 +56,8 @@ pub use headers::{
 };
 pub use key::{Key, MAX_KEY_BYTES, Part};
 pub use limit::{
-    Align, Limit, LimitError, LimitSpec, MAX_AMOUNT, MAX_LOG_AMOUNT, MAX_WAIT_US, MAX_WINDOW_US, Rate,
-    parse_duration,
+    Align, Limit, LimitError, LimitSpec, MAX_AMOUNT, MAX_LOG_AMOUNT, MAX_WAIT_US, MAX_WINDOW_US,
+    MIN_SHARED_WINDOW, Rate, parse_duration,
 };
 pub use refused::Refused;
 pub use store::{Check, MAX_LIMITS, Name, NameError, NamedLimit, Store, StoreError, Trouble};

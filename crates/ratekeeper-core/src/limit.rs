@@ -21,6 +21,9 @@ pub const MAX_AMOUNT: u64 = 1_000_000_000;
 pub const MAX_LOG_AMOUNT: u64 = 100_000;
 /// Longest window, and longest time to refill a bucket: 366 days in microseconds.
 pub const MAX_WINDOW_US: u64 = 366 * DAY_US;
+/// Shortest window of a limit in a store that a fleet shares: there states live for whole milliseconds, and a network
+/// decides nothing shorter.
+pub const MIN_SHARED_WINDOW: Duration = Duration::from_millis(1);
 /// Longest `max_wait` of a queue: no slot is ever further away than the longest window.
 pub const MAX_WAIT_US: u64 = MAX_WINDOW_US;
 

@@ -100,6 +100,6 @@ pub use policy::{Call, CallError, KeyField, Policy, PolicyLimit};
 pub use request::Request;
 pub use stores::{
     DEFAULT_PREFIX, DEFAULT_TIMEOUT, MAX_INSTANCES, MAX_MAX_BYTES, MAX_MAX_KEYS, MAX_PASSWORD_BYTES,
-    MAX_PREFIX_BYTES, MAX_TIMEOUT, MAX_USERNAME_BYTES, MIN_MAX_BYTES, MIN_REDIS_WINDOW, MIN_TIMEOUT,
-    MemoryConfig, OnFull, RedisConfig, StoreConfig, StoreKind,
+    MAX_PREFIX_BYTES, MAX_TIMEOUT, MAX_USERNAME_BYTES, MIN_MAX_BYTES, MIN_TIMEOUT, MemoryConfig, OnFull,
+    RedisConfig, StoreConfig, StoreKind,
 };

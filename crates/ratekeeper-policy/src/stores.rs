@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use ratekeeper_core::{Name, StoreUrl};
+use ratekeeper_core::{MIN_SHARED_WINDOW, Name, StoreUrl};
 
 use crate::listen::Secret;
 
@@ -28,8 +28,6 @@ pub const MAX_PREFIX_BYTES: usize = 32;
 pub const MAX_USERNAME_BYTES: usize = 256;
 /// Longest password of a Redis store: tokens of clouds that stand in for one have some 2 KiB.
 pub const MAX_PASSWORD_BYTES: usize = 4_096;
-/// Shortest window of a limit on a Redis store: keys live there for whole milliseconds.
-pub const MIN_REDIS_WINDOW: Duration = Duration::from_millis(1);
 
 pub(crate) const KIB: u64 = 1_024;
 pub(crate) const MIB: u64 = 1_024 * KIB;
@@ -70,7 +68,7 @@ impl StoreConfig {
     pub(crate) const fn min_window_us(&self) -> u64 {
         match self.kind {
             StoreKind::Memory(_) => 1,
-            StoreKind::Redis(_) => MIN_REDIS_WINDOW.as_micros() as u64,
+            StoreKind::Redis(_) => MIN_SHARED_WINDOW.as_micros() as u64,
         }
     }
 }

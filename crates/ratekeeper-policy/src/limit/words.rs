@@ -4,7 +4,6 @@ use ratekeeper_core::{Algorithm, LimitError, LimitSpec, MAX_AMOUNT, Rate};
 
 use crate::fault::{Fault, code};
 use crate::hints;
-use crate::stores::MIN_REDIS_WINDOW;
 
 /// The limit that was meant by spaces, `per minute`, or a unit of another dialect.
 pub(super) fn meant_rate(text: &str) -> Option<String> {
@@ -101,6 +100,6 @@ pub(crate) fn window_fault(window_us: u64, min_window_us: u64) -> Option<Fault> 
 }
 
 /// The bound that [`window_fault`] names in words.
-const _: () = assert!(MIN_REDIS_WINDOW.as_millis() == 1);
+const _: () = assert!(ratekeeper_core::MIN_SHARED_WINDOW.as_millis() == 1);
 /// The bound that [`limit_fault`] names in words.
 const _: () = assert!(MAX_AMOUNT == 1_000_000_000);

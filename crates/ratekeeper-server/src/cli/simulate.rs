@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use clap::Args;
 use ratekeeper::BuildError;
-use ratekeeper_core::{ManualClock, Store, StoreUrl};
-use ratekeeper_policy::{Config, LimitFlags, MIN_REDIS_WINDOW, Policy};
+use ratekeeper_core::{MIN_SHARED_WINDOW, ManualClock, Store, StoreUrl};
+use ratekeeper_policy::{Config, LimitFlags, Policy};
 use ratekeeper_sim::hints::{file_has, nearest, quoted};
 use ratekeeper_sim::{SimError, Simulation};
 
@@ -152,7 +152,7 @@ impl Simulate {
 fn long_enough(config: &Config) -> Result<(), Failure> {
     for policy in &config.policies {
         let mut limits = policy.limits().iter().map(|limit| &limit.named);
-        if let Some(limit) = limits.find(|limit| limit.limit().window() < MIN_REDIS_WINDOW) {
+        if let Some(limit) = limits.find(|limit| limit.limit().window() < MIN_SHARED_WINDOW) {
             return Err(Failure::BadInput(format!(
                 "error: limit `{}.{}` has a window below 1 ms, which Redis cannot hold: use `--store memory`",
                 policy.name(),

@@ -7,7 +7,9 @@ use ratekeeper::{
     BuildError, Demand, MemoryStore, OnFull, OnStoreError, Probe, RedisStore, SharedStore, StoreCounts,
     StoreObserver, StoreStatus,
 };
-use ratekeeper_core::{Check, Decision, ManualClock, Name, StoreError, StoreUrl, Topology};
+use ratekeeper_core::{
+    Check, Decision, MIN_SHARED_WINDOW, ManualClock, Name, StoreError, StoreUrl, Topology,
+};
 use ratekeeper_policy::{Config, MemoryConfig, RedisConfig, StoreConfig, StoreKind};
 
 #[cfg(test)]
@@ -15,9 +17,6 @@ use super::fake::Fake;
 use super::taken::{Held, Ticket};
 use super::watch::Watch;
 use crate::telemetry::log::Log;
-
-/// The shortest window of a limit in a shared store: there keys live for whole milliseconds.
-const MIN_SHARED_WINDOW: Duration = Duration::from_millis(1);
 
 /// A store of either kind. Clones are the same store.
 #[derive(Clone)]

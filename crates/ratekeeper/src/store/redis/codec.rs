@@ -45,7 +45,6 @@ impl Words {
 /// The numbers that a state was written with, as one word: what another limit reads it by.
 fn shape(limit: &Limit) -> Vec<u8> {
     let mut word = Vec::with_capacity(24);
-    let window = || u64::try_from(limit.window().as_micros()).unwrap_or(u64::MAX);
     match limit.arithmetic() {
         Arithmetic::Meter | Arithmetic::Queue => {
             let (p, q) = limit.unit();
@@ -55,11 +54,11 @@ fn shape(limit: &Limit) -> Vec<u8> {
             word.push(b'x');
         }
         Arithmetic::Fixed => {
-            write_decimal(&mut word, window());
+            write_decimal(&mut word, window_us(limit));
             word.extend_from_slice(alignment(limit).as_bytes());
         }
         Arithmetic::Counter => {
-            write_decimal(&mut word, window());
+            write_decimal(&mut word, window_us(limit));
             word.push(b's');
         }
         Arithmetic::Log => {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ratekeeper_core::{
-    Ask, Check, Clock as _, Evaluation, MAX_LIMITS, ManualClock, Micros, NamedLimit, Part as KeyPart, Step,
-    StoreError, Token, Trouble, Verdict, decide_all,
+    Ask, Check, Clock as _, Evaluation, MAX_LIMITS, MIN_SHARED_WINDOW, ManualClock, Micros, NamedLimit,
+    Part as KeyPart, Step, StoreError, Token, Trouble, Verdict, decide_all,
 };
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
@@ -29,8 +29,6 @@ const MAX_REFRESHES: u32 = 3;
 const UNDO_WITHIN: Duration = Duration::from_secs(1);
 /// What is known of a question whose link has ended.
 const SILENT: Failure = Failure { trouble: Trouble::Connect, may_have_run: true };
-/// Windows that are shorter are not what a network can decide.
-pub(super) const MIN_WINDOW: Duration = Duration::from_millis(1);
 
 /// The last instant that a server decides at. Its numbers are whole up to 2^53, and an arrival time or the end of a
 /// counter's second window lies up to two longest windows later.
@@ -171,7 +169,7 @@ impl Exact {
         }
         let mut layout = Layout { seats: Few::new(), index: Few::new() };
         for check in checks {
-            if check.limit.limit().window() < MIN_WINDOW && !allows_short_windows {
+            if check.limit.limit().window() < MIN_SHARED_WINDOW && !allows_short_windows {
                 return Err(StoreError::WindowTooShort);
             }
             let name = self.names.of(check.limit, &check.key);
