@@ -16,6 +16,8 @@ pub(super) const REFUSED: i64 = 0;
 pub(super) const ALLOWED: i64 = 1;
 pub(super) const CALENDAR_TOO_SHORT: i64 = 2;
 pub(super) const NOT_OURS: i64 = 3;
+/// Added to the others when each state is its first number, and the rest of it nothing.
+pub(super) const BRIEF: i64 = 4;
 
 /// Arithmetic of text for one argument.
 struct Words(Vec<u8>);
@@ -85,41 +87,47 @@ const fn alignment(limit: &Limit) -> &'static str {
 pub(super) enum Op {
     Acquire,
     Peek,
-    /// Another limit of the same request.
-    Same,
 }
 
-/// The argument that asks `cost` of one limit.
+/// The argument that asks `cost` of one limit: four letters, eight numbers and the shape of its states. A server takes
+/// numbers apart that are written as it computes with them in a quarter of the time that digits take.
 pub(super) fn question(op: Op, limit: &NamedLimit, cost: u64, bounds: &Bounds) -> Vec<u8> {
-    let (numbers, drains) = (limit.limit(), limit.is_draining());
-    let mut words = Words(Vec::with_capacity(96));
-    words.text(match op {
-        Op::Acquire => b"a",
-        Op::Peek => b"p",
-        Op::Same => b"+",
-    });
+    let (of, drains) = (limit.limit(), limit.is_draining());
     // More than fits at once is never decided by the script: it is asked for nothing, or takes what there is.
-    let fits = cost <= numbers.capacity();
-    let cost = if fits || drains { cost.min(numbers.capacity()) } else { 0 };
-    words.text(&[letter(numbers.arithmetic())]).text(&shape(numbers));
-    words.text(if drains { b"d" } else { b"-" }).number(cost);
-    match numbers.arithmetic() {
+    let fits = cost <= of.capacity();
+    let cost = if fits || drains { cost.min(of.capacity()) } else { 0 };
+    let arithmetic = of.arithmetic();
+    let mut numbers = [0.0; NUMBERS];
+    numbers[0] = double(cost);
+    let align = match arithmetic {
         Arithmetic::Meter | Arithmetic::Queue => {
-            let (p, q) = numbers.unit();
-            words.number(p).number(q).span(numbers.span_of(cost)).span(numbers.span_of(numbers.capacity()));
-            match numbers.max_wait_us() {
-                Some(wait) => words.number(wait),
-                None => words.text(b"-"),
-            };
+            let ((p, q), one, most) = (of.unit(), of.span_of(cost), of.span_of(of.capacity()));
+            let terms = [p, q, one.us, one.part, most.us, most.part].map(double);
+            numbers[1..7].copy_from_slice(&terms);
+            numbers[7] = of.max_wait_us().map_or(-1.0, double);
+            b'-'
         }
         Arithmetic::Fixed | Arithmetic::Counter | Arithmetic::Log => {
-            words.number(numbers.capacity()).number(window_us(numbers)).text(alignment(numbers).as_bytes());
-            bounds.iter().for_each(|bound| {
-                words.number(bound.get());
-            });
+            let bounds = bounds.iter().map(|bound| bound.get());
+            let terms = [of.capacity(), window_us(of)].into_iter().chain(bounds);
+            numbers[1..].iter_mut().zip(terms).for_each(|(number, term)| *number = double(term));
+            alignment(of).as_bytes()[0]
         }
-    }
-    words.0
+    };
+    let op = if op == Op::Peek { b'p' } else { b'a' };
+    let mut argument = Vec::with_capacity(4 + 8 * NUMBERS + 28);
+    argument.extend_from_slice(&[op, letter(arithmetic), if drains { b'd' } else { b'-' }, align]);
+    numbers.iter().for_each(|number| argument.extend_from_slice(&number.to_be_bytes()));
+    argument.extend_from_slice(&shape(of));
+    argument
+}
+
+/// How many numbers a question has.
+const NUMBERS: usize = 8;
+
+/// A number as the scripts have them: whole up to 2^53, which no term of a limit and no instant passes.
+const fn double(number: u64) -> f64 {
+    number as f64
 }
 
 fn window_us(limit: &Limit) -> u64 {
@@ -168,7 +176,7 @@ fn amendment(op: &[u8], limit: &Limit) -> Words {
     words
 }
 
-/// How many numbers the script answers for a limit.
+/// How many numbers the script answers for a limit, unless the answer is brief.
 pub(super) const fn numbers_of(limit: &Limit) -> usize {
     match limit.arithmetic() {
         Arithmetic::Log => 5,

@@ -316,15 +316,15 @@ impl Exact {
         ask: Ask,
         within: Duration,
     ) -> Result<Answer, Failure> {
-        let first = if ask == Ask::Peek || layout.takes_nothing() { Op::Peek } else { Op::Acquire };
-        let seats = group.iter().map(|i| &layout.seats[*i]);
-        let numbers = 1 + seats.clone().map(|seat| codec::numbers_of(seat.limit.limit())).sum::<usize>();
-        let part = |(nth, (seat, bounds)): (usize, (&Seat<'_>, &Bounds))| {
-            let op = if nth == 0 { first } else { Op::Same };
+        let op = if ask == Ask::Peek || layout.takes_nothing() { Op::Peek } else { Op::Acquire };
+        let part = |(i, bounds): (&usize, &Bounds)| {
+            let seat = &layout.seats[*i];
             Part { key: seat.name.clone(), arg: codec::question(op, seat.limit, seat.cost, bounds) }
         };
-        let parts = seats.zip(bounds).enumerate().map(part).collect();
+        let parts = group.iter().zip(bounds).map(part).collect();
+        let of_seats = group.iter().map(|i| codec::numbers_of(layout.seats[*i].limit.limit()));
         let slot = layout.seats[group[0]].slot;
+        let numbers = 1 + of_seats.sum::<usize>();
         let answer = self.submit(ScriptKind::Decide, slot, parts, numbers, (within, Duration::ZERO));
         answer.await.unwrap_or(Err(SILENT))
     }
@@ -341,7 +341,8 @@ impl Exact {
     ) -> oneshot::Receiver<Result<Answer, Failure>> {
         let (reply, answer) = oneshot::channel();
         let tail = self.hands.as_ref().map(|hands| hands.now().get().to_string().into_bytes());
-        self.link.submit(Job { script, slot, parts, tail, numbers, within, lasts, reply });
+        let brief_from = (script == ScriptKind::Decide).then_some(codec::BRIEF);
+        self.link.submit(Job { script, slot, parts, tail, numbers, brief_from, within, lasts, reply });
         answer
     }
 
@@ -539,14 +540,19 @@ fn read_group(
     ask: Ask,
 ) -> Option<Group> {
     let now = Micros::new(answer.now_us);
+    let is_brief = verdict >= codec::BRIEF;
+    let verdict = if is_brief { verdict - codec::BRIEF } else { verdict };
     let mut rest = answer.numbers.get(1..).unwrap_or_default();
     let mut evaluations: Few<Evaluation> = Few::new();
     let mut readings: Few<Reading> = Few::new();
     for (i, bounds) in group.iter().zip(bounds) {
         let seat = &layout.seats[*i];
-        let (numbers, after) = rest.split_at_checked(codec::numbers_of(seat.limit.limit()))?;
+        let count = codec::numbers_of(seat.limit.limit());
+        let (numbers, after) = rest.split_at_checked(if is_brief { 1 } else { count })?;
         rest = after;
-        let reading = Reading { numbers: numbers.into(), bounds: bounds.clone() };
+        let mut numbers = SmallVec::from_slice(numbers);
+        numbers.resize(count, 0);
+        let reading = Reading { numbers, bounds: bounds.clone() };
         evaluations.push(reading.evaluate(seat, now, ask)?);
         readings.push(reading);
     }

@@ -101,8 +101,11 @@ mod tests {
                 let part = part.trim_start();
                 let is_text = [
                     "'",
+                    "format(NUMBER, ",
+                    "format(DIGITS, ",
                     "whole(",
                     "digits(",
+                    "spec.head",
                     "st.shape",
                     "st.other.shape",
                     "spec.shape",

@@ -1,17 +1,19 @@
 //! Jobs, and the commands they are put together into.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 
+use foldhash::fast::RandomState;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Answer, Failure, Job, Part, ScriptKind};
+use super::{Answer, Failure, Job, Numbers, Part, ScriptKind};
 
 /// Jobs in one command: what a server does without looking up from it. 64 take it about a third of a millisecond.
 pub(super) const MAX_JOBS: usize = 64;
-/// Keys in one command. A job alone may have more.
-pub(super) const MAX_KEYS: usize = 256;
+/// Parts of one command: a byte numbers them. A job has fewer.
+pub(super) const MAX_PARTS: usize = 255;
 /// Commands that are written together; in a cluster each has a slot of its own.
 pub(super) const MAX_COMMANDS: usize = 64;
 /// Jobs that are written together: what is written must be answered within a few milliseconds.
@@ -24,6 +26,7 @@ pub(super) struct Pending {
     pub(super) parts: Vec<Part>,
     pub(super) tail: Option<Vec<u8>>,
     pub(super) numbers: usize,
+    pub(super) brief_from: Option<i64>,
     pub(super) deadline: Instant,
     /// Until then it is asked although nobody waits for it.
     pub(super) lasts_until: Instant,
@@ -49,6 +52,7 @@ impl Pending {
             is_alone: job.tail.is_some(),
             tail: job.tail,
             numbers: job.numbers,
+            brief_from: job.brief_from,
             deadline,
             lasts_until: now + job.lasts,
             reply: Some(job.reply),
@@ -99,7 +103,7 @@ impl Command {
         self.script == job.script
             && self.slot == job.slot
             && self.jobs.len() < MAX_JOBS
-            && self.keys + job.parts.len() <= MAX_KEYS
+            && self.keys + job.parts.len() <= MAX_PARTS
             && self.jobs.first().is_some_and(|first| !first.is_alone)
     }
 
@@ -110,14 +114,37 @@ impl Command {
     /// Its bytes: `head` is the digest or the text.
     pub(super) fn encode(&self, head: &str) -> Cmd {
         let parts = || self.jobs.iter().flat_map(|job| &job.parts);
-        let size: usize = parts().map(|part| part.key.len() + part.arg.len()).sum();
-        let mut cmd = Cmd::with_capacity(4 + 2 * self.keys, size + head.len() + 16);
-        cmd.arg(if self.is_eval { "EVAL" } else { "EVALSHA" }).arg(head).arg(self.keys);
-        for part in parts() {
-            cmd.arg(&part.key[..]);
+        let (keys, args) =
+            (Numbered::of(parts().map(|part| &part.key)), Numbered::of(parts().map(|part| &part.arg)));
+        // Those that more than one part is about come first.
+        let mut order: Vec<usize> = (0..keys.words.len()).collect();
+        order.sort_by_key(|key| keys.words[*key].1 == 1);
+        let shared = keys.words.iter().filter(|(_, times)| *times > 1).count();
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, key)| place[*key] = at);
+
+        let byte =
+            |number: usize| u8::try_from(number).expect("a command has no more parts than a byte says");
+        let mut plan = Vec::with_capacity(1 + self.jobs.len() + 2 * self.keys);
+        plan.push(byte(shared));
+        let mut seats = keys.numbers.iter().zip(&args.numbers);
+        for job in &self.jobs {
+            plan.push(byte(job.parts.len()));
+            for (key, arg) in seats.by_ref().take(job.parts.len()) {
+                plan.extend([byte(place[*key] + 1), byte(arg + 1)]);
+            }
         }
-        for part in parts() {
-            cmd.arg(&part.arg[..]);
+
+        let bytes = |words: &[(&[u8], usize)]| words.iter().map(|(word, _)| word.len()).sum::<usize>();
+        let size = bytes(&keys.words) + bytes(&args.words) + plan.len() + head.len() + 16;
+        let mut cmd = Cmd::with_capacity(5 + keys.words.len() + args.words.len(), size);
+        cmd.arg(if self.is_eval { "EVAL" } else { "EVALSHA" }).arg(head).arg(order.len());
+        for key in order {
+            cmd.arg(keys.words[key].0);
+        }
+        cmd.arg(plan);
+        for (arg, _) in args.words {
+            cmd.arg(arg);
         }
         for tail in self.jobs.iter().filter_map(|job| job.tail.as_ref()) {
             cmd.arg(&tail[..]);
@@ -125,18 +152,51 @@ impl Command {
         cmd
     }
 
-    /// Takes the reply apart: the time, then the numbers of one job after the other. `None`: it is something else.
-    pub(super) fn split(&self, values: Vec<Value>) -> Option<(u64, Vec<i64>)> {
-        let wanted: usize = self.jobs.iter().map(|job| job.numbers).sum();
-        if values.len() != wanted.checked_add(1)? {
-            return None;
-        }
+    /// Takes the reply apart: the time, and the numbers of each job. `None`: it is something else.
+    pub(super) fn split(&self, values: Vec<Value>) -> Option<(u64, Vec<Numbers>)> {
         let mut numbers = values.into_iter().map(|value| match value {
             Value::Int(number) => Some(number),
             _ => None,
         });
         let now_us = u64::try_from(numbers.next()??).ok()?;
-        Some((now_us, numbers.collect::<Option<_>>()?))
+        let mut answers = Vec::with_capacity(self.jobs.len());
+        for job in &self.jobs {
+            let first = numbers.next()??;
+            let is_brief = job.brief_from.is_some_and(|brief| first >= brief);
+            let more = if is_brief { job.parts.len() } else { job.numbers.checked_sub(1)? };
+            let mut answer = Numbers::with_capacity(1 + more);
+            answer.push(first);
+            for _ in 0..more {
+                answer.push(numbers.next()??);
+            }
+            answers.push(answer);
+        }
+        numbers.next().is_none().then_some((now_us, answers))
+    }
+}
+
+/// Words as they came, by number, and each of them once with how often it came.
+struct Numbered<'a> {
+    numbers: Vec<usize>,
+    words: Vec<(&'a [u8], usize)>,
+}
+
+impl<'a> Numbered<'a> {
+    fn of(all: impl Iterator<Item = &'a Vec<u8>>) -> Self {
+        let mut known: HashMap<&[u8], usize, RandomState> = HashMap::default();
+        let (mut numbers, mut words) = (Vec::new(), Vec::<(&[u8], usize)>::new());
+        for word in all {
+            let number = match known.entry(&word[..]) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(free) => {
+                    words.push((word, 0));
+                    *free.insert(words.len() - 1)
+                }
+            };
+            words[number].1 += 1;
+            numbers.push(number);
+        }
+        Self { numbers, words }
     }
 }
 

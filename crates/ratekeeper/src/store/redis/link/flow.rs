@@ -146,13 +146,11 @@ impl Hub {
 
     /// Gives every job its numbers. What comes after a deadline is thrown away.
     fn deliver(&self, mut command: Command, values: Vec<Value>, now: Instant) {
-        let Some((now_us, numbers)) = command.split(values) else {
+        let Some((now_us, answers)) = command.split(values) else {
             self.ledger.set_error("the script's reply is not what was asked for");
             return self.fail_all(command, Trouble::Corrupt, true);
         };
-        let mut numbers = numbers.into_iter();
-        for job in &mut command.jobs {
-            let numbers: Vec<i64> = numbers.by_ref().take(job.numbers).collect();
+        for (job, numbers) in command.jobs.iter_mut().zip(answers) {
             let result = if job.deadline > now {
                 Ok(Answer { now_us, numbers })
             } else {

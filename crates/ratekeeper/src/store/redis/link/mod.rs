@@ -22,6 +22,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ratekeeper_core::Trouble;
+use smallvec::SmallVec;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -74,7 +75,9 @@ pub(crate) struct Scripts {
     pub(crate) amend: String,
 }
 
-/// One key and what is asked of it: `KEYS[n]` and `ARGV[n]` of the script.
+/// One key and what is asked of it. The script has each key and each argument once, and before the arguments a plan
+/// of bytes: up to which of the keys more than one part is about, then of each job how many parts it has, and of each
+/// of them the numbers of its key and of its argument.
 pub(crate) struct Part {
     pub(crate) key: Vec<u8>,
     pub(crate) arg: Vec<u8>,
@@ -86,10 +89,12 @@ pub(crate) struct Job {
     /// In a cluster all keys of a job are in this slot.
     pub(crate) slot: u16,
     pub(crate) parts: Vec<Part>,
-    /// An argument behind those of the parts. A job that has one is never put together with others.
+    /// An argument behind all others. A job that has one is never put together with others.
     pub(crate) tail: Option<Vec<u8>>,
     /// How many whole numbers answer it, besides the time.
     pub(crate) numbers: usize,
+    /// From this first number on, only one for each part follows.
+    pub(crate) brief_from: Option<i64>,
     /// How long its caller waits, from now on.
     pub(crate) within: Duration,
     /// How long it is asked although nobody waits for it any more, from now on: what gives units back is not left out
@@ -98,11 +103,14 @@ pub(crate) struct Job {
     pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
 }
 
+/// The numbers of one answer.
+pub(crate) type Numbers = SmallVec<[i64; 4]>;
+
 /// What the script said: the time of its server, and the numbers of the job.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) now_us: u64,
-    pub(crate) numbers: Vec<i64>,
+    pub(crate) numbers: Numbers,
 }
 
 /// Why there is no answer.

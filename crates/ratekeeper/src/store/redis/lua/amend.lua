@@ -168,7 +168,12 @@ local function amend(key, text)
   return done
 end
 
-for n = 1, #KEYS do
-  local done = amend(KEYS[n], ARGV[n])
-  if done == nil then out[n + 1] = 3 else out[n + 1] = done and done ~= 0 and 1 or 0 end
+local at = 2
+while plan[at] do
+  for x = at + 1, at + 2 * plan[at], 2 do
+    local done = amend(KEYS[plan[x]], ARGV[plan[x + 1] + 1])
+    if done == nil then done = 3 else done = done and done ~= 0 and 1 or 0 end
+    out[#out + 1] = done
+  end
+  at = at + 1 + 2 * plan[at]
 end

@@ -1,7 +1,6 @@
--- Decides requests one after another, each all or nothing. An argument that begins with "+" belongs to the request of
--- the one before it. The answer is the time, and for each request what became of it (0 refused, 1 allowed, 2 the
--- calendar is too short, 3 not ours) and the state of each limit as it was read, from which the caller works out all
--- else by the same rules.
+-- Decides requests one after another, each all or nothing. The answer is the time, and for each request what became of it
+-- (0 refused, 1 allowed, 2 the calendar is too short, 3 not ours) and the state of each limit as it was read, from which
+-- the caller works out all else by the same rules. 4 and 5 are 0 and 1 when each state is its first number only.
 local asks = { m = meter_ask, q = meter_ask, f = fixed_ask, s = counter_ask }
 local take = { m = meter_take, q = meter_take, f = fixed_take, s = counter_take }
 local refuse = { m = meter_refuse, q = meter_refuse, f = fixed_refuse, s = counter_refuse }
@@ -24,22 +23,26 @@ local function write_log(spec, key, st, takes)
   end
 end
 
-local function asked(text) return specs[text] or spec_of(text) end
-
 -- What is known of each question's state.
-local plan = {}
+local found = {}
+
+-- The key of a question, and what it asks.
+local function asked(x)
+  local which = plan[x + 1]
+  return KEYS[plan[x]], specs[which] or spec_of(which)
+end
 
 local function decide(first, last)
-  local at = #out + 1
-  out[at] = 1
-  local allowed, verdict = true, nil
-  for x = first, last do
-    local spec, ok = asked(ARGV[x]), nil
-    local st = state(spec, KEYS[x])
+  local verdict_at = #out + 1
+  out[verdict_at] = 1
+  local allowed, verdict, peeks = true, nil, false
+  for x = first, last, 2 do
+    local key, spec = asked(x)
+    local st, ok = state(spec, key), nil
     if not st then
       verdict = 3
     elseif spec.rule == 'l' then
-      ok = log_ask(spec, st, out, KEYS[x])
+      ok = log_ask(spec, st, out, key)
     else
       ok = asks[spec.rule](spec, st, out, now)
       if ok == nil then verdict = verdict or 2 end
@@ -48,12 +51,13 @@ local function decide(first, last)
       for _ = 1, FIELDS[spec.rule] do out[#out + 1] = 0 end
     end
     if not ok then allowed = false end
-    plan[x] = st
+    found[x], peeks = st, spec.op == 'p'
   end
-  out[at] = verdict or (allowed and 1 or 0)
-  if verdict or asked(ARGV[first]).op == 'p' then return end
-  for x = first, last do
-    local spec, key, st = asked(ARGV[x]), KEYS[x], plan[x]
+  out[verdict_at] = verdict or (allowed and 1 or 0)
+  if verdict or peeks then return end
+  for x = first, last, 2 do
+    local key, spec = asked(x)
+    local st = found[x]
     if spec.n == 0 then
       -- a part that asks for nothing writes nothing
     elseif spec.rule == 'l' then
@@ -68,24 +72,22 @@ local function decide(first, last)
 end
 
 -- What quick.lua leaves behind.
-for at = 1, held do
-  local key, spec, a, b, c = key_at[at], spec_at[at], a_at[at], b_at[at], c_at[at]
-  local st
-  if spec.rule == 'f' then
-    st = fixed_of(a, b, c, spec.w, spec.a, spec.l, spec.shape)
-  elseif spec.rule == 's' then
-    st = counter_of(a, b, c, spec.w, spec.l, spec.shape)
-  else
-    st = meter_of(a, b, spec.shape, false)
+for n = 1, shared do
+  local row, key = 5 * n, KEYS[n]
+  local spec, a, b, c = rows[row], rows[row + 1], rows[row + 2], rows[row + 3]
+  if spec then
+    if spec.rule == 'f' then
+      states[key] = fixed_of(a, b, c, spec.w, spec.a, spec.l, spec.shape)
+    elseif spec.rule == 's' then
+      states[key] = counter_of(a, b, c, spec.w, spec.l, spec.shape)
+    else
+      states[key] = meter_of(a, b, spec.shape, false)
+    end
+    if rows[row + 4] then change(spec, key, states[key]) end
   end
-  states[key] = st
-  if changed_at[at] then change(spec, key, st) end
 end
 
-local first = next_question
-while first <= questions do
-  local last = first
-  while last < questions and byte(ARGV[last + 1]) == 43 do last = last + 1 end
-  decide(first, last)
-  first = last + 1
+while at <= last do
+  decide(at + 1, at + 2 * plan[at])
+  at = at + 1 + 2 * plan[at]
 end

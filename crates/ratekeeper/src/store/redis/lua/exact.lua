@@ -1,3 +1,6 @@
+local function whole(x) return format(NUMBER, x) end
+local function digits(x) return format(DIGITS, x) end
+
 -- Whole numbers beyond the 53 bits of Lua's: digits to base 128, the least first. All else is below 2^53 and exact.
 -- b, c and w are below 2^45, so that no step leaves the whole numbers of a double.
 

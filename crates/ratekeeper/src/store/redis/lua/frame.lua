@@ -1,5 +1,4 @@
--- What both scripts have around the arithmetic: the reading of states, the writing of what has changed. KEYS[n] is
--- the state of a limit's key, ARGV[n] what is asked of it.
+-- What both scripts have around the arithmetic: the reading of states, the writing of what has changed.
 local function log_lives(key, us) call('PEXPIREAT', key, whole((us - fmod(us, 1000)) / 1000 + 1)) end --@EXPIRY
 
 local read = { m = meter_read, q = meter_read, f = fixed_read, s = counter_read }

@@ -1,187 +1,182 @@
--- What most ask is answered here: units of limits whose states have their own numbers and are of this window or the
--- one before. The rules are those of the files below, without a table for each state, and none of the functions below
--- is needed. The first request that is otherwise, and all behind it, are left to decide.lua, with what has been read
--- and changed until then.
-local WORDS = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*) ?(%S*) ?(%S*) ?(%S*)$'
-local specs = {}
-
--- What an argument asks. It has twelve words at most.
-local function spec_of(text)
-  local op, rule, shape, drains, n, d, e, f, g, h, k, l = match(text, WORDS)
-  local spec = { op = op, rule = rule, shape = shape, drains = drains == 'd', n = tonumber(n), is_quick = false }
-  local is_quick = drains == '-' and op ~= 'p' and spec.n > 0
-  if rule == 'm' or rule == 'q' then
-    spec.p, spec.q, spec.ni, spec.nf = tonumber(d), tonumber(e), tonumber(f), tonumber(g)
-    spec.du, spec.df, spec.wait = tonumber(h), tonumber(k), tonumber(l)
+-- What an argument asks: letters, numbers and the shape of states. The first letters are what is done (a acquire, p
+-- peek), the rule, whether a refusal takes what there is (d), and how windows begin (e with the epoch, r with a request, c
+-- by a calendar, - a meter). All fields are there from the beginning: a table that grows is made anew each time.
+local unpack, specs = struct.unpack, {}
+local function spec_of(which)
+  local op, rule, drains, align, n, a, b, c, d, e, f, g = unpack('>c1c1c1c1dddddddd', ARGV[which + 1])
+  local shape, is_quick = sub(ARGV[which + 1], 69), op == 'a' and drains == '-' and n > 0
+  local spec
+  if align == '-' then
+    spec = {
+      op = op, rule = rule, shape = shape, drains = drains == 'd', n = n, is_quick = is_quick, is_meter = true,
+      p = a, q = b, ni = c, nf = d, du = e, df = f, wait = g >= 0 and g,
+      most = now + e, latest = g >= 0 and now + g,
+    }
   else
-    spec.l, spec.w, spec.a = tonumber(d), tonumber(e), f
-    spec.bounds = { tonumber(g), tonumber(h), tonumber(k), tonumber(l) }
-    is_quick = is_quick and f == 'e' and rule ~= 'l'
-    if is_quick then
-      local start = now - fmod(now, spec.w)
-      spec.start, spec.head = start, digits(start) .. shape .. ':'
-      if rule == 's' then
-        spec.before = digits(math.max(start - spec.w, 0)) .. shape .. ':'
-        spec.how, spec.till = lives(start + 2 * spec.w)
-      else
-        spec.how, spec.till = lives(start + spec.w)
-      end
+    spec = {
+      op = op, rule = rule, shape = shape, drains = drains == 'd', n = n, is_quick = false, is_meter = false,
+      l = a, w = b, a = align, bounds = align == 'c' and { c, d, e, f }, start = 0, head = '', before = '', how = '', ms = '',
+    }
+    if align == 'c' then spec.a = match(shape, '%l+') end
+    if is_quick and align == 'e' and rule ~= 'l' then
+      local start = now - fmod(now, b)
+      spec.is_quick, spec.start, spec.head = true, start, format(DIGITS, start) .. shape .. ':'
+      if rule == 's' and start > 0 then spec.before = format(DIGITS, start - b) .. shape .. ':' end
+      spec.how, spec.ms = lives(rule == 's' and start + 2 * b or start + b)
     end
   end
-  spec.is_quick = is_quick
-  specs[text] = spec
+  specs[which] = spec
   return spec
 end
 
--- Each key that was met has a place, and there what is known of it: the three numbers of its state.
-local place, held = {}, 0
-local key_at, spec_at, a_at, b_at, c_at, changed_at = {}, {}, {}, {}, {}, {}
+-- What most ask is answered here: units of limits whose states have their own numbers and are of this window or the
+-- one before, and need no healing. The rules are those of the files below; the first request that is otherwise, and all
+-- behind it, are left to them, with what has been read and changed until then.
+--
+-- It is one piece, with few tables and no functions, because making those is most of what a script costs.
 
--- The place of a key; nothing if its state is not of the usual kind.
-local function look(spec, key)
-  local at = place[key]
-  if at then return spec_at[at].shape == spec.shape and at end
-  local a, b, c = 0, 0, 0
-  local v = try('GET', key)
-  if v then
-    if type(v) ~= 'string' then return nil end
-    local rule = spec.rule
-    if rule == 'm' or rule == 'q' then
-      local shape = spec.shape
-      a = tonumber(sub(v, 1, 16))
-      if not a or a >= WHOLE then return nil end
-      if sub(v, 17) ~= shape then
-        b = tonumber(match(v, '^:(%d+)$', 17 + #shape))
-        if not b or b >= spec.q or sub(v, 17, 16 + #shape) ~= shape then return nil end
-      end
-    else
-      local n = #spec.head
-      local head = sub(v, 1, n)
-      if rule == 'f' then
-        a, b, c = spec.start, spec.w, tonumber(match(v, '^%d+$', n + 1))
-        if not c or head ~= spec.head then return nil end
-      else
-        if head == spec.head then
-          a = spec.start
-        elseif head == spec.before then
-          a = spec.start - spec.w
-        else
-          return nil
-        end
-        b, c = match(v, '^(%d+):(%d+)$', n + 1)
-        if not b then return nil end
-        b, c = tonumber(b), tonumber(c)
-      end
-    end
-  end
-  held = held + 1
-  place[key], key_at[held], spec_at[held], changed_at[held] = held, key, spec, false
-  a_at[held], b_at[held], c_at[held] = a, b, c
-  return held
-end
-
--- Of the request in question: places, and the numbers that its states have if it takes.
-local seats, at_of, a_of, b_of, c_of = 0, {}, {}, {}, {}
--- What heals, whoever refuses.
-local healed, heals_at, i_of, j_of = 0, {}, {}, {}
+-- Of each key that more than one question is about a row: the three numbers of its state, what asked first, and whether
+-- it has changed. It is read once, and written in the end.
+local shared = plan[1]
+local rows = shared > 0 and {}
+-- Of each question of the request a row: what was read, and what its state is if the request takes, or, of a key that
+-- nothing else is about, how that is written.
+local seat = { 0, 0, 0, 0, 0, 0 }
 local out, size = { now }, 1
 
--- Whether one limit allows it; nothing if that is not for here.
-local function quick(spec, key, to)
-  local at = spec.is_quick and look(spec, key)
-  if not at then return nil end
-  local a, b, c, n = a_at[at], b_at[at], c_at[at], spec.n
-  seats = seats + 1
-  at_of[seats] = at
-  local rule = spec.rule
-  if rule == 'm' or rule == 'q' then
-    out[to] = a
-    out[to + 1] = b
-    out[to + 2] = 0
-    local most, df, wait = now + spec.du, spec.df, spec.wait
-    if a > most or (a == most and b > df) then
-      a, b = most, df
-      healed = healed + 1
-      heals_at[healed], i_of[healed], j_of[healed] = at, a, b
-    end
-    local fits = not wait or a < now + wait or (a == now + wait and b == 0)
-    if a < now then a, b = now, 0 end
-    a, b = a + spec.ni, b + spec.nf
-    if b >= spec.q then a, b = a + 1, b - spec.q end
-    a_of[seats], b_of[seats], c_of[seats] = a, b, 0
-    return fits and (a < most or (a == most and b <= df))
-  end
-  out[to] = a
-  out[to + 1] = b
-  out[to + 2] = c
-  local start, w = spec.start, spec.w
-  if rule == 'f' then
-    a_of[seats], b_of[seats], c_of[seats] = start, w, c + n
-    return n <= spec.l - c
-  end
-  if a ~= start then b, c = c, 0 end
-  local faded = 0
-  if b > 0 then
-    local x = b * (w - (now - start))
-    if x >= WHOLE then return nil end
-    local r = fmod(x, w)
-    faded = (x - r) / w
-    if r > 0 then faded = faded + 1 end
-  end
-  a_of[seats], b_of[seats], c_of[seats] = start, b, c + n
-  return n <= spec.l - c - faded
-end
+local at, last, is_quick = 2, #plan, true
+while at <= last do
+  local seats, allowed, is_short = plan[at], true, true
+  for s = 0, seats - 1 do
+    local n, which = plan[at + 2 * s + 1], plan[at + 2 * s + 2]
+    local spec = specs[which] or spec_of(which)
+    is_quick = spec.is_quick
+    if not is_quick then break end
+    local rule, is_meter = spec.rule, spec.is_meter
 
-local next_question, questions = 1, #KEYS
-while next_question <= questions do
-  local x, allowed, is_quick = next_question, true, true
-  seats, healed = 0, 0
-  out[size + 1] = 0
-  repeat
-    local text = ARGV[x]
-    local ok = quick(specs[text] or spec_of(text), KEYS[x], size + 2 + 3 * seats)
-    if ok == nil then
-      is_quick = false
-      break
-    end
-    allowed = allowed and ok
-    x = x + 1
-    text = ARGV[x]
-  until x > questions or byte(text) ~= 43
-  if not is_quick then
-    for n = #out, size + 1, -1 do out[n] = nil end
-    break
-  end
-  if allowed then
-    out[size + 1] = 1
-    for n = 1, seats do
-      local at = at_of[n]
-      a_at[at], b_at[at], c_at[at], changed_at[at] = a_of[n], b_of[n], c_of[n], true
-    end
-  else
-    for n = 1, healed do
-      local at = heals_at[n]
-      a_at[at], b_at[at], changed_at[at] = i_of[n], j_of[n], true
-    end
-  end
-  size = size + 1 + 3 * seats
-  next_question = x
-end
-
-if next_question > questions then
-  -- Only the first write of a script can fail.
-  for at = 1, held do
-    if changed_at[at] then
-      local key, spec, a, b = key_at[at], spec_at[at], a_at[at], b_at[at]
-      local rule = spec.rule
-      if rule == 'f' then
-        call('SET', key, spec.head .. whole(c_at[at]), spec.how, spec.till)
-      elseif rule == 's' then
-        call('SET', key, spec.head .. whole(b) .. ':' .. whole(c_at[at]), spec.how, spec.till)
-      elseif b == 0 then
-        call('SET', key, digits(a) .. spec.shape, lives(a))
+    local i, j, k = 0, 0, 0
+    local row = n <= shared and 5 * n
+    local first = row and rows[row]
+    if first then
+      i, j, k = rows[row + 1], rows[row + 2], rows[row + 3]
+      is_quick = first.shape == spec.shape
+    else
+      local v = try('GET', KEYS[n])
+      if not v then
+        -- as if it had never been asked
+      elseif type(v) ~= 'string' then
+        is_quick = false
+      elseif is_meter then
+        local shape = spec.shape
+        i = tonumber(sub(v, 1, 16))
+        is_quick = i and i < WHOLE
+        if sub(v, 17) ~= shape then
+          j = tonumber(match(v, '^:(%d+)$', 17 + #shape))
+          is_quick = is_quick and j and j < spec.q and sub(v, 17, 16 + #shape) == shape
+        end
       else
-        call('SET', key, digits(a) .. spec.shape .. ':' .. whole(b), lives(a + 1))
+        local head, start = spec.head, spec.start
+        local front = sub(v, 1, #head)
+        if rule == 'f' then
+          i, j, k = start, spec.w, tonumber(match(v, '^%d+$', #head + 1))
+          is_quick = k and front == head
+        else
+          i = front == head and start or start - spec.w
+          j, k = match(v, '^(%d+):(%d+)$', #head + 1)
+          is_quick = j and (front == head or front == spec.before)
+          j, k = tonumber(j), tonumber(k)
+        end
+      end
+    end
+    if not is_quick then break end
+    if row and not first then
+      rows[row], rows[row + 1], rows[row + 2], rows[row + 3], rows[row + 4] = spec, i, j, k, false
+    end
+
+    local to = 6 * s
+    seat[to + 1], seat[to + 2], seat[to + 3] = i, j, k
+    is_short = is_short and j == 0 and k == 0
+    local ok
+    if is_meter then
+      local most, df, latest = spec.most, spec.df, spec.latest
+      is_quick = i < most or (i == most and j <= df)
+      ok = not latest or i < latest or (i == latest and j == 0)
+      if i < now then i, j = now, 0 end
+      i, j = i + spec.ni, j + spec.nf
+      if j >= spec.q then i, j = i + 1, j - spec.q end
+      ok = ok and (i < most or (i == most and j <= df))
+    elseif rule == 'f' then
+      k = k + spec.n
+      i, j, ok = spec.start, spec.w, k <= spec.l
+    else
+      local start, w, faded = spec.start, spec.w, 0
+      if i ~= start then i, j, k = start, k, 0 end
+      if j > 0 then
+        local x = j * (w - (now - start))
+        is_quick = x < WHOLE
+        local r = fmod(x, w)
+        faded = (x - r) / w
+        if r > 0 then faded = faded + 1 end
+      end
+      k = k + spec.n
+      ok = k + faded <= spec.l
+    end
+    if not is_quick then break end
+    allowed = allowed and ok
+    if not allowed then
+      -- nothing is written
+    elseif row then
+      seat[to + 4], seat[to + 5], seat[to + 6] = i, j, k
+    elseif rule == 'f' then
+      seat[to + 4], seat[to + 5], seat[to + 6] = spec.head .. format(NUMBER, k), spec.how, spec.ms
+    elseif rule == 's' then
+      local text = spec.head .. format(NUMBER, j) .. ':' .. format(NUMBER, k)
+      seat[to + 4], seat[to + 5], seat[to + 6] = text, spec.how, spec.ms
+    elseif j == 0 then
+      seat[to + 4] = format(DIGITS, i) .. spec.shape
+      seat[to + 5], seat[to + 6] = lives(i)
+    else
+      seat[to + 4] = format(DIGITS, i) .. spec.shape .. ':' .. format(NUMBER, j)
+      seat[to + 5], seat[to + 6] = lives(i + 1)
+    end
+  end
+  if not is_quick then break end
+
+  size = size + 1
+  out[size] = (allowed and 1 or 0) + (is_short and 4 or 0)
+  for s = 0, seats - 1 do
+    local n, from = plan[at + 2 * s + 1], 6 * s
+    if not allowed then
+      -- nothing is written
+    elseif n > shared then
+      -- Only the first write of a script can fail.
+      call('SET', KEYS[n], seat[from + 4], seat[from + 5], seat[from + 6])
+    else
+      local row = 5 * n
+      rows[row + 1], rows[row + 2], rows[row + 3], rows[row + 4] = seat[from + 4], seat[from + 5], seat[from + 6], true
+    end
+    size = size + 1
+    out[size] = seat[from + 1]
+    if not is_short then
+      out[size + 1], out[size + 2] = seat[from + 2], seat[from + 3]
+      size = size + 2
+    end
+  end
+  at = at + 1 + 2 * seats
+end
+
+if at > last then
+  for row = 5, 5 * shared, 5 do
+    if rows[row + 4] then
+      local key, spec, a, b, c = KEYS[row / 5], rows[row], rows[row + 1], rows[row + 2], rows[row + 3]
+      if spec.rule == 'f' then
+        call('SET', key, spec.head .. format(NUMBER, c), spec.how, spec.ms)
+      elseif spec.rule == 's' then
+        call('SET', key, spec.head .. format(NUMBER, b) .. ':' .. format(NUMBER, c), spec.how, spec.ms)
+      elseif b == 0 then
+        call('SET', key, format(DIGITS, a) .. spec.shape, lives(a))
+      else
+        call('SET', key, format(DIGITS, a) .. spec.shape .. ':' .. format(NUMBER, b), lives(a + 1))
       end
     end
   end

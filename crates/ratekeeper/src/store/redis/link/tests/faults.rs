@@ -103,7 +103,7 @@ async fn idle_connection_that_was_closed_costs_nobody_anything() {
     tokio::time::sleep(Duration::from_millis(1100)).await;
     server.cli(&["client", "kill", "type", "normal"]);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!(add(&link, &["a"], SECOND).await.unwrap().numbers, [2]);
+    assert_eq!(add(&link, &["a"], SECOND).await.unwrap().numbers[..], [2]);
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn late_reply_is_thrown_away_and_the_connection_stays() {
     let failure = add(&link, &["a"], SOON).await.unwrap_err();
     assert_eq!((failure.trouble, failure.may_have_run), (Trouble::Timeout, true));
     server.signal("-CONT");
-    assert_eq!(add(&link, &["a"], SECOND).await.unwrap().numbers, [3]);
+    assert_eq!(add(&link, &["a"], SECOND).await.unwrap().numbers[..], [3]);
     let name =
         |list: &str| list.lines().find(|line| line.contains("name=ratekeeper")).unwrap()[..10].to_owned();
     assert_eq!(name(&id), name(&server.cli(&["client", "list"])));

@@ -7,7 +7,7 @@ use super::*;
 
 /// One key: the time, a read, a write with an end.
 const DECIDE: &str = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] local r = { now } \
-    for i, k in ipairs(KEYS) do local v = tonumber(redis.call('GET', k) or 0) + ARGV[i] \
+    for i, k in ipairs(KEYS) do local v = tonumber(redis.call('GET', k) or 0) + 1 \
     redis.call('SET', k, v, 'PXAT', t[1] * 1000 + 60000) r[i + 1] = v end return r";
 const CALLERS: u64 = 64;
 const EACH: u64 = 3000;

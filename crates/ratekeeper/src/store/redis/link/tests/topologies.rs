@@ -37,12 +37,12 @@ async fn moving_slot_loses_and_doubles_nothing() {
     let (from, to) = (&nodes[2], &nodes[0]);
     let number = slot("foo").to_string();
     let (old, new) = (from.cli(&["cluster", "myid"]), to.cli(&["cluster", "myid"]));
-    assert_eq!(add(&link, &["{foo}1"], SECOND).await.unwrap().numbers, [1]);
+    assert_eq!(add(&link, &["{foo}1"], SECOND).await.unwrap().numbers[..], [1]);
     assert_eq!(to.cli(&["cluster", "setslot", &number, "importing", &old]), "OK");
     assert_eq!(from.cli(&["cluster", "setslot", &number, "migrating", &new]), "OK");
     // There: asked where it is. New: asked where it will be.
-    assert_eq!(add(&link, &["{foo}1"], SECOND).await.unwrap().numbers, [2]);
-    assert_eq!(add(&link, &["{foo}2"], SECOND).await.unwrap().numbers, [1]);
+    assert_eq!(add(&link, &["{foo}1"], SECOND).await.unwrap().numbers[..], [2]);
+    assert_eq!(add(&link, &["{foo}2"], SECOND).await.unwrap().numbers[..], [1]);
     assert_eq!(to.cli(&["cluster", "countkeysinslot", &number]), "1");
     // One on each side: nobody can serve both, and nothing runs.
     let failure = add(&link, &["{foo}1", "{foo}2"], SECOND).await.unwrap_err();
@@ -57,13 +57,13 @@ async fn moving_slot_loses_and_doubles_nothing() {
     let port = to.port.to_string();
     let migrated = from.cli(&["migrate", "127.0.0.1", &port, "{foo}1", "0", "1000"]);
     assert_eq!(migrated, "OK");
-    assert_eq!(add(&link, &["{foo}1", "{foo}2"], SECOND).await.unwrap().numbers, [28, 27]);
+    assert_eq!(add(&link, &["{foo}1", "{foo}2"], SECOND).await.unwrap().numbers[..], [28, 27]);
     for node in [to, from, &nodes[1]] {
         assert_eq!(node.cli(&["cluster", "setslot", &number, "node", &new]), "OK");
     }
-    assert_eq!(add(&link, &["{foo}1"], SECOND).await.unwrap().numbers, [29]);
+    assert_eq!(add(&link, &["{foo}1"], SECOND).await.unwrap().numbers[..], [29]);
     let before = link.counts().commands;
-    assert_eq!(add(&link, &["{foo}1"], SECOND).await.unwrap().numbers, [30]);
+    assert_eq!(add(&link, &["{foo}1"], SECOND).await.unwrap().numbers[..], [30]);
     assert_eq!(link.counts().commands - before, 1, "the new owner is remembered");
 }
 
@@ -104,7 +104,7 @@ async fn promoted_replica_serves_within_a_second() {
     }
     // A sentinel that is away is passed over.
     let link = link(Topology::Sentinel { master: "main".into() }, &[servers::free_port(), sentinel.port]);
-    assert_eq!(add(&link, &["a"], SECOND).await.unwrap().numbers, [1]);
+    assert_eq!(add(&link, &["a"], SECOND).await.unwrap().numbers[..], [1]);
     master.kill();
     let end = Instant::now() + 30 * SECOND;
     while !replica.cli(&["role"]).starts_with("master") {
