@@ -103,6 +103,7 @@ mod tests {
                     "'",
                     "format(NUMBER, ",
                     "format(DIGITS, ",
+                    "pack('>d', ",
                     "whole(",
                     "digits(",
                     "spec.head",

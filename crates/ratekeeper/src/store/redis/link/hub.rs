@@ -14,12 +14,13 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use ratekeeper_core::Trouble;
 use redis::{RedisResult, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::cluster::SlotMap;
 use super::command::Pending;
 use super::connect::{Connector, Ready, Refusal};
+use super::inbox::{Inbox, Sleep};
 use super::ledger::Ledger;
 use super::node::{Ask, Node, State};
 use super::{Answer, Failure, Job, LinkEvents, Said, Topology};
@@ -90,8 +91,6 @@ pub(super) struct Hub {
 
 /// When nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
-/// Messages taken up at once.
-const GULP: usize = 256;
 
 impl Hub {
     pub(super) fn new(
@@ -129,9 +128,9 @@ impl Hub {
         }
     }
 
-    /// Serves until the last sender of messages is gone.
-    pub(super) async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
-        let mut gulp = Vec::with_capacity(GULP);
+    /// Serves until the inbox is closed.
+    pub(super) async fn run(mut self, inbox: Arc<Inbox>) {
+        let mut messages = Vec::new();
         let sleep = tokio::time::sleep_until(self.alarm);
         tokio::pin!(sleep);
         for node in 0..self.nodes.len() {
@@ -142,32 +141,38 @@ impl Hub {
             if sleep.deadline() != self.alarm {
                 sleep.as_mut().reset(self.alarm);
             }
-            // By lot, so that a flood of one kind keeps none of the others waiting; for the same reason the alarm
-            // is looked at whatever has come.
-            let now = tokio::select! {
-                count = messages.recv_many(&mut gulp, GULP) => {
-                    if count == 0 {
-                        break;
-                    }
-                    let now = Instant::now();
-                    for message in gulp.drain(..) {
-                        self.admit(message, now);
-                    }
-                    self.flush_all(now);
-                    now
+            // By lot, so that a flood of one kind keeps none of the others waiting; for the same reason the alarm and
+            // the inbox are looked at whatever has come.
+            tokio::select! {
+                () = inbox.slept(self.sleep()) => {}
+                Some(event) = self.flights.next() => self.handle(event, Instant::now()),
+                () = &mut sleep => {}
+            }
+            let now = Instant::now();
+            if !inbox.take(&mut messages) {
+                break;
+            }
+            if !messages.is_empty() {
+                for message in messages.drain(..) {
+                    self.admit(message, now);
                 }
-                Some(event) = self.flights.next() => {
-                    let now = Instant::now();
-                    self.handle(event, now);
-                    now
-                }
-                () = &mut sleep => Instant::now(),
-            };
+                self.flush_all(now);
+            }
             if now >= self.alarm {
                 self.tick(now);
             }
         }
         self.end();
+    }
+
+    /// What ends a sleep: what can be sent at once, or is due before anything else.
+    fn sleep(&self) -> Sleep {
+        let questions = match &self.nodes[..] {
+            [only] => only.room().max(1),
+            // It is not known which of them the next is for.
+            _ => 1,
+        };
+        Sleep { questions, until: self.alarm }
     }
 
     pub(super) fn next_id(&mut self) -> u64 {

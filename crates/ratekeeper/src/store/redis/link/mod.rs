@@ -8,6 +8,7 @@ mod command;
 mod connect;
 mod flow;
 mod hub;
+mod inbox;
 mod ledger;
 mod life;
 mod node;
@@ -23,11 +24,12 @@ use std::time::Duration;
 
 use ratekeeper_core::Trouble;
 use smallvec::SmallVec;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::connect::Connector;
 use self::hub::{AskAll, Hub, Message};
+use self::inbox::Inbox;
 use self::ledger::Ledger;
 
 /// How long a host may take to accept a connection.
@@ -173,8 +175,7 @@ pub(crate) struct Link {
 struct Shared {
     ledger: Arc<Ledger>,
     is_cluster: bool,
-    /// `None` only while it is dropped.
-    inbox: Option<mpsc::UnboundedSender<Message>>,
+    inbox: Arc<Inbox>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -191,7 +192,8 @@ impl Link {
         let is_cluster = config.endpoint.topology == Topology::Cluster;
         let connector = Connector::new(config.endpoint, scripts, config.timeout)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (inbox, messages) = mpsc::unbounded_channel();
+        let inbox = Arc::new(Inbox::default());
+        let messages = Arc::clone(&inbox);
         let ledger = Arc::new(Ledger::default());
         let theirs = Arc::clone(&ledger);
         let thread = std::thread::Builder::new().name("ratekeeper-redis".into()).spawn(move || {
@@ -200,7 +202,7 @@ impl Link {
             runtime.shutdown_background();
         })?;
         let thread = Mutex::new(Some(thread));
-        Ok(Self { shared: Arc::new(Shared { ledger, is_cluster, inbox: Some(inbox), thread }) })
+        Ok(Self { shared: Arc::new(Shared { ledger, is_cluster, inbox, thread }) })
     }
 
     /// Asks. Never blocks; the reply comes in time whatever happens.
@@ -211,8 +213,7 @@ impl Link {
             return;
         }
         let deadline = Instant::now() + job.within.min(LONGEST);
-        let Some(inbox) = &shared.inbox else { return shared.refuse(job, Trouble::Connect) };
-        if let Err(mpsc::error::SendError(Message::Job(job, _))) = inbox.send(Message::Job(job, deadline)) {
+        if let Some(Message::Job(job, _)) = shared.inbox.send(Message::Job(job, deadline)) {
             shared.refuse(job, Trouble::Connect);
         }
     }
@@ -221,9 +222,8 @@ impl Link {
     pub(crate) async fn ask_all(&self, command: Vec<Vec<u8>>, within: Duration) -> Vec<Said> {
         let (reply, nodes) = oneshot::channel();
         let ask = AskAll { command, deadline: Instant::now() + within.min(LONGEST), reply };
-        if let Some(inbox) = &self.shared.inbox {
-            let _ = inbox.send(Message::AskAll(ask));
-        }
+        // Whoever is not there any more says nothing.
+        let _ = self.shared.inbox.send(Message::AskAll(ask));
         let mut said = Vec::new();
         for node in nodes.await.unwrap_or_default() {
             if let Ok(one) = node.await {
@@ -261,7 +261,7 @@ impl Drop for Shared {
     /// Closes the inbox, at which the thread answers what it has and ends, and waits for that: so that nothing
     /// outlives the link. The thread itself may drop the last clone, in what a caller left it to wake.
     fn drop(&mut self) {
-        drop(self.inbox.take());
+        self.inbox.close();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()

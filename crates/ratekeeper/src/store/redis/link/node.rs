@@ -101,7 +101,19 @@ impl Node {
     pub(super) fn is_ready(&self) -> bool {
         matches!(&self.state, State::Up(live) if !live.is_leaving)
             && self.rounds.len() < MAX_IN_FLIGHT
-            && !(self.queue.is_empty() && self.again.is_empty())
+            && (!self.again.is_empty() || !self.queue.is_empty() && self.room() == 0)
+    }
+
+    /// How many more questions make a round that may go: the first goes at once, and behind it one that is as large as
+    /// what is on its way. A smaller one would be answered no sooner, for the server is at work; so it and its callers are
+    /// at work at the same time, each with half of the questions.
+    pub(super) fn room(&self) -> usize {
+        let wanted = match self.rounds.len() {
+            MAX_IN_FLIGHT.. => return usize::MAX,
+            0 => 1,
+            _ => self.in_flight.iter().map(|command| command.jobs.len()).sum::<usize>().max(1),
+        };
+        wanted.saturating_sub(self.queue.len())
     }
 
     /// When the silence of its connection becomes too long, if it has been asked something.

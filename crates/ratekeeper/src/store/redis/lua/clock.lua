@@ -11,6 +11,7 @@ local now = clock[1] * 1000000 + clock[2] --@CLOCK
 local plan = { byte(ARGV[1], 1, -1) }
 
 -- How whole numbers below 2^53 are written. '%d' has 64 bits where a word has, and is twice as fast as '%.0f'.
+local pack, unpack = struct.pack, struct.unpack
 local WIDE = format('%d', WHOLE) == '9007199254740992'
 local NUMBER, DIGITS = WIDE and '%d' or '%.0f', WIDE and '%016d' or '%016.0f'
 

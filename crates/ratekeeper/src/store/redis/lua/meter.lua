@@ -20,9 +20,10 @@ local function shape_of(text)
   return s
 end
 
-local function instant(digits)
-  local us = tonumber(digits)
-  if us and #digits == 16 and us < WHOLE then return us end
+-- Instants are written as eight bytes: digits take a server longer than all else that is done with them.
+local function instant(bytes)
+  local us = #bytes == 8 and unpack('>d', bytes) or -1
+  if us >= 0 and us < WHOLE and us % 1 == 0 then return us end
   return nil
 end
 
@@ -37,8 +38,8 @@ end
 local function meter_fresh(spec) return meter_of(0, 0, spec.shape, false) end
 
 local function meter_read(v, spec)
-  local i = instant(sub(v, 1, 16))
-  local rest = sub(v, 17)
+  local i = instant(sub(v, 1, 8))
+  local rest = sub(v, 9)
   if not i then return nil end
   if rest == spec.shape then return meter_of(i, 0, rest, false) end
   local shape, j = match(rest, '^([%d/x]+):?(%d*)$')
@@ -49,8 +50,11 @@ local function meter_read(v, spec)
     return meter_of(i, j, shape, false)
   end
   local k, other
-  shape, k, other = match(rest, '^([%d/x]+)|(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)([%d/x]+)$')
-  if not shape or not shape_of(shape) or not shape_of(other) then return nil end
+  -- An instant may have any bytes, also that of a line's end or of a zero.
+  local bar = #match(rest, '^[%d/x]*') + 1
+  if byte(rest, bar) ~= 124 then return nil end
+  shape, k, other = sub(rest, 1, bar - 1), sub(rest, bar + 1, bar + 8), sub(rest, bar + 9)
+  if not shape_of(shape) or not shape_of(other) then return nil end
   k = instant(k)
   if not k then return nil end
   return meter_of(i, 0, shape, { i = k, shape = other })
@@ -230,9 +234,9 @@ local function meter_refuse(spec, st, now)
 end
 
 local function meter_text(st)
-  local text = digits(st.i) .. st.shape
+  local text = pack('>d', st.i) .. st.shape
   if st.other then
-    text = text .. '|' .. digits(st.other.i) .. st.other.shape
+    text = text .. '|' .. pack('>d', st.other.i) .. st.other.shape
     return text, math.max(st.i, st.other.i)
   end
   if st.j > 0 then return text .. ':' .. whole(st.j), st.i + 1 end

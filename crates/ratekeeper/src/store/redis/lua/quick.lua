@@ -1,7 +1,7 @@
 -- What an argument asks: letters, numbers and the shape of states. The first letters are what is done (a acquire, p
 -- peek), the rule, whether a refusal takes what there is (d), and how windows begin (e with the epoch, r with a request, c
 -- by a calendar, - a meter). All fields are there from the beginning: a table that grows is made anew each time.
-local unpack, specs = struct.unpack, {}
+local specs = {}
 local function spec_of(which)
   local op, rule, drains, align, n, a, b, c, d, e, f, g = unpack('>c1c1c1c1dddddddd', ARGV[which + 1])
   local shape, is_quick = sub(ARGV[which + 1], 69), op == 'a' and drains == '-' and n > 0
@@ -68,11 +68,11 @@ while at <= last do
         is_quick = false
       elseif is_meter then
         local shape = spec.shape
-        i = tonumber(sub(v, 1, 16))
-        is_quick = i and i < WHOLE
-        if sub(v, 17) ~= shape then
-          j = tonumber(match(v, '^:(%d+)$', 17 + #shape))
-          is_quick = is_quick and j and j < spec.q and sub(v, 17, 16 + #shape) == shape
+        i = #v > 8 and unpack('>d', v) or -1
+        is_quick = i >= 0 and i < WHOLE and i % 1 == 0
+        if sub(v, 9) ~= shape then
+          j = tonumber(match(v, '^:(%d+)$', 9 + #shape))
+          is_quick = is_quick and j and j < spec.q and sub(v, 9, 8 + #shape) == shape
         end
       else
         local head, start = spec.head, spec.start
@@ -133,10 +133,10 @@ while at <= last do
       local text = spec.head .. format(NUMBER, j) .. ':' .. format(NUMBER, k)
       seat[to + 4], seat[to + 5], seat[to + 6] = text, spec.how, spec.ms
     elseif j == 0 then
-      seat[to + 4] = format(DIGITS, i) .. spec.shape
+      seat[to + 4] = pack('>d', i) .. spec.shape
       seat[to + 5], seat[to + 6] = lives(i)
     else
-      seat[to + 4] = format(DIGITS, i) .. spec.shape .. ':' .. format(NUMBER, j)
+      seat[to + 4] = pack('>d', i) .. spec.shape .. ':' .. format(NUMBER, j)
       seat[to + 5], seat[to + 6] = lives(i + 1)
     end
   end
@@ -174,9 +174,9 @@ if at > last then
       elseif spec.rule == 's' then
         call('SET', key, spec.head .. format(NUMBER, b) .. ':' .. format(NUMBER, c), spec.how, spec.ms)
       elseif b == 0 then
-        call('SET', key, format(DIGITS, a) .. spec.shape, lives(a))
+        call('SET', key, pack('>d', a) .. spec.shape, lives(a))
       else
-        call('SET', key, format(DIGITS, a) .. spec.shape .. ':' .. format(NUMBER, b), lives(a + 1))
+        call('SET', key, pack('>d', a) .. spec.shape .. ':' .. format(NUMBER, b), lives(a + 1))
       end
     end
   end
