@@ -1,10 +1,10 @@
 //! Several limiters' answer to one request: all or nothing.
 
-use ratekeeper_core::{Ask, Decision, MAX_LIMITS, Refused, Verdict};
+use ratekeeper_core::{Decision, MAX_LIMITS, Refused};
 
+use crate::all_of::AllOf;
 use crate::keyed::LimiterCheck;
-use crate::receipt::{Part, Reservation};
-use crate::store::memory::decide_queries;
+use crate::receipt::Reservation;
 
 /// Puts several limits to one request: see [`all`].
 #[must_use]
@@ -35,12 +35,12 @@ pub const fn all<const N: usize>(checks: [LimiterCheck<'_>; N]) -> All<'_, N> {
 impl<const N: usize> All<'_, N> {
     /// Takes the cost of every limit, or nothing.
     pub fn try_acquire(&self) -> Decision {
-        self.decide(Ask::Acquire)
+        AllOf::new(&self.checks).try_acquire()
     }
 
     /// Would [`All::try_acquire`] take them? Never writes.
     pub fn peek(&self) -> Decision {
-        self.decide(Ask::Peek)
+        AllOf::new(&self.checks).peek()
     }
 
     /// Takes the cost of every limit in a way that can be given back.
@@ -48,27 +48,8 @@ impl<const N: usize> All<'_, N> {
     /// # Errors
     /// [`Refused`] if some limit refuses; then nothing is taken.
     pub fn reserve(&self) -> Result<Reservation, Refused> {
-        let decision = self.try_acquire().into_result()?;
-        let part = |check: &LimiterCheck<'_>| {
-            let (store, calendar) = (&check.limiter.store, check.limiter.calendar.as_ref());
-            check.query().map(|query| Part::of(store, calendar, &query))
-        };
-        Ok(Reservation::new(self.checks.iter().filter_map(part).collect(), decision.limits()))
-    }
-
-    fn decide(&self, ask: Ask) -> Decision {
-        let queries: Option<Vec<_>> = self.checks.iter().map(LimiterCheck::query).collect();
-        Decision::of(match queries {
-            Some(queries) => decide_queries(&queries, ask),
-            // One limit too many to tell apart: that one refuses, so nothing is taken, and the rest look.
-            None => self.checks.iter().map(Self::alone).collect(),
-        })
-    }
-
-    fn alone(check: &LimiterCheck<'_>) -> Verdict {
-        match check.query() {
-            Some(query) => decide_queries(&[query], Ask::Peek)[0],
-            None => check.no_room(),
-        }
+        let (decision, reservation) = AllOf::new(&self.checks).reserve();
+        let _ = decision.into_result()?;
+        Ok(reservation.unwrap_or_else(Reservation::of_nothing))
     }
 }

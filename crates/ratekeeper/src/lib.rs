@@ -36,6 +36,7 @@
 //! Decisions are timed by [`ProcessClock`], or by a [`ManualClock`] in tests; nobody passes instants in.
 
 mod all;
+mod all_of;
 mod clock;
 mod current;
 mod error;
@@ -46,6 +47,7 @@ mod store;
 mod sync;
 
 pub use all::{All, all};
+pub use all_of::{AllOf, all_of};
 pub use clock::{IntoClock, ProcessClock, Stopwatch};
 pub use error::BuildError;
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder, LimiterCheck};

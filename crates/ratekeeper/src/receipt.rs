@@ -178,6 +178,11 @@ impl Reservation {
         Self { receipt: Some(Receipt { checks: parts.len(), parts }) }
     }
 
+    /// Of a request without limits.
+    pub(crate) const fn of_nothing() -> Self {
+        Self { receipt: None }
+    }
+
     /// Makes the admission final. The receipt can still give it back.
     pub fn keep(mut self) -> Receipt {
         self.receipt.take().unwrap_or(Receipt::NOTHING)
