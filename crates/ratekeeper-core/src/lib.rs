@@ -24,7 +24,7 @@
 //!
 //! Modules: [`Limit`] and its grammar (`limit`), instants and clocks (`time`), keys (`key`), the five
 //! arithmetics (`algorithm`), one answer and the fold over several (`decision`), what it says in HTTP fields
-//! (`headers`), what a store promises (`store`), and where one of Redis or Valkey is (`store_url`).
+//! (`headers`) and what a refusal does (`denial`), what a store promises (`store`), and where one of Redis or Valkey is (`store_url`).
 
 #![no_std]
 extern crate alloc;
@@ -33,6 +33,7 @@ mod account;
 mod algorithm;
 mod convert;
 mod decision;
+mod denial;
 mod elsewhere;
 mod headers;
 mod key;
@@ -49,6 +50,7 @@ pub use algorithm::{Algorithm, Moment, State, Token, UnknownAlgorithm};
 pub use decision::{
     Ask, Decision, Evaluation, NO_ROOM_RETRY, StateRef, Step, Verdict, decide_all, decide_one, evaluate,
 };
+pub use denial::Denial;
 pub use elsewhere::{Arithmetic, BackTerms, LogReading, Span, evaluate_log, evaluate_up_to};
 pub use headers::{
     LimitItem, MAX_FIELD_INTEGER, Quota, XRateLimit, policy_field, retry_after_seconds, write_decimal,
