@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::root;
 
 /// A crate may depend on crates of a lower rank. A new crate needs a row, a new rank a reason in ARCHITECTURE.
-const RANKS: [(&str, u32); 6] = [
+const RANKS: [(&str, u32); 7] = [
     ("ratekeeper-core", 0),
     ("ratekeeper-policy", 1),
     ("ratekeeper-testkit", 1),
     ("ratekeeper", 2),
     ("ratekeeper-sim", 2),
+    ("ratekeeper-tower", 3),
     ("ratekeeper-server", 4),
 ];
 

@@ -1,0 +1,198 @@
+//! The header fields of answers.
+
+use std::time::Duration;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, response};
+use ratekeeper::{Clock, Decision, Verdict, XRateLimit, retry_after_seconds, write_decimal};
+use ratekeeper_policy::{Dialect, Headers, XRateLimit as XOption};
+
+use crate::book::{Book, Place, Places, field_value};
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_RATELIMIT: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+/// What a page of another origin may read of a refusal.
+const EXPOSED: HeaderValue = HeaderValue::from_static("Retry-After, RateLimit, RateLimit-Policy");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// The fields of one answer that its limits want to be told.
+#[derive(Default)]
+pub(crate) struct Fields {
+    policy: Option<HeaderValue>,
+    limit: Option<HeaderValue>,
+    x: Option<[HeaderValue; 3]>,
+}
+
+/// What an answer is written from.
+pub(crate) struct Told<'t> {
+    pub(crate) book: &'t Book,
+    pub(crate) decision: &'t Decision,
+    pub(crate) places: &'t Places,
+    pub(crate) clock: &'t dyn Clock,
+    /// In thousandths of every wait of a refusal, by how much it is told longer.
+    pub(crate) stretch: u16,
+}
+
+/// A wait as it is told: as long as it is, or longer. Never shorter.
+pub(crate) fn stretched(wait: Duration, thousandths: u16) -> Duration {
+    if thousandths == 0 {
+        return wait;
+    }
+    let share = wait.as_micros().saturating_mul(u128::from(thousandths)).div_ceil(1_000);
+    wait.saturating_add(Duration::from_micros(u64::try_from(share).unwrap_or(u64::MAX)))
+}
+
+impl Told<'_> {
+    /// The limits that were asked; who could not be asked has no numbers.
+    fn asked(&self) -> impl Iterator<Item = (Place, Headers, &Verdict)> + Clone {
+        let each = self.places.iter().zip(self.decision.limits());
+        let asked = each.filter(|(_, verdict)| verdict.has_numbers());
+        asked.map(|(place, verdict)| (*place, self.book.headers(*place), verdict))
+    }
+
+    /// The fields; with `always` also those that nobody wants to be told of an answer that lets pass.
+    pub(crate) fn fields(&self, always: bool) -> Fields {
+        let is_wanted = |headers: &Headers| always || headers.ratelimit;
+        let wanted = self.asked().filter(|(_, headers, _)| is_wanted(headers));
+        let mut fields = Fields { x: self.x(), ..Fields::default() };
+        if wanted.clone().next().is_none() {
+            return fields;
+        }
+        fields.policy = match self.book.whole(self.places, self.decision.limits()) {
+            Some(whole) => Some(whole.clone()),
+            None => {
+                let mut text = Vec::with_capacity(64);
+                for (place, _, verdict) in wanted.clone() {
+                    let Some(item) = self.book.item(place, verdict) else { continue };
+                    if !text.is_empty() {
+                        text.extend_from_slice(b", ");
+                    }
+                    text.extend_from_slice(item.policy().as_bytes());
+                }
+                field_value(text)
+            }
+        };
+        let mut text = Vec::with_capacity(64);
+        self.write_items(is_wanted, &mut text);
+        fields.limit = if text.is_empty() { None } else { field_value(text) };
+        fields
+    }
+
+    /// The items of `RateLimit`: of all limits, or of a refusal those that refuse for now.
+    fn write_items(&self, is_wanted: impl Fn(&Headers) -> bool, text: &mut Vec<u8>) {
+        let passes = self.asked().all(|(.., verdict)| verdict.allowed());
+        for (place, headers, verdict) in self.asked() {
+            if verdict.allowed() != passes || !is_wanted(&headers) {
+                continue;
+            }
+            // No number of seconds would be true of what can never pass.
+            let wait = if passes { Some(verdict.more_after()) } else { verdict.retry_after() };
+            let (Some(wait), Some(item)) = (wait, self.book.item(place, verdict)) else { continue };
+            let wait = if passes { wait } else { stretched(wait, self.stretch) };
+            if !text.is_empty() {
+                text.extend_from_slice(b", ");
+            }
+            item.write_numbers(text, verdict.remaining(), wait);
+            if headers.dialect == Dialect::Both {
+                text.extend_from_slice(b";a=");
+                write_decimal(text, verdict.remaining());
+                text.extend_from_slice(b";w=");
+                write_decimal(text, retry_after_seconds(wait));
+            }
+        }
+    }
+
+    /// The older fields, of the limit that binds.
+    fn x(&self) -> Option<[HeaderValue; 3]> {
+        let place = *self.places.get(self.decision.binding)?;
+        let numbers = |verdict: &Verdict| match self.book.headers(place).x_ratelimit {
+            XOption::Off => None,
+            XOption::Unix => Some(XRateLimit::unix(verdict, self.clock.now())),
+            XOption::Delta => Some(XRateLimit::delta(verdict)),
+        };
+        let verdict = self.decision.limits().get(self.decision.binding)?;
+        let is_told =
+            verdict.has_numbers() && self.decision.reason != Some(ratekeeper::Reason::StoreUnavailable);
+        let numbers = if is_told { numbers(verdict)? } else { return None };
+        Some([numbers.limit.into(), numbers.remaining.into(), numbers.reset.into()])
+    }
+}
+
+impl Fields {
+    /// Whether there is nothing to be told.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.policy.is_none() && self.limit.is_none() && self.x.is_none()
+    }
+
+    /// Adds them to the inner service's answer, unless they would not be true of it: another limiter has refused,
+    /// nothing was answered yet, or a cache would show them to others.
+    pub(crate) fn add_to(self, answer: &mut response::Parts) {
+        let is_foreign =
+            matches!(answer.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let status = answer.status;
+        if is_foreign || status.is_informational() || status.is_redirection() || is_public(&answer.headers) {
+            return;
+        }
+        self.merge_into(&mut answer.headers);
+    }
+
+    /// Adds them to whatever is there: lists grow, and there are never two lines of one field.
+    pub(crate) fn merge_into(self, headers: &mut HeaderMap) {
+        for (name, ours) in [(RATELIMIT_POLICY, self.policy), (RATELIMIT, self.limit)] {
+            let Some(ours) = ours else { continue };
+            let joined = headers.contains_key(&name).then(|| joined(headers, &name, &ours));
+            headers.insert(name, joined.flatten().unwrap_or(ours));
+        }
+        let Some(numbers) = self.x else { return };
+        // They are about one limit each: another limiter's stay whole.
+        if X_RATELIMIT.iter().any(|name| headers.contains_key(name)) {
+            return;
+        }
+        for (name, number) in X_RATELIMIT.into_iter().zip(numbers) {
+            headers.insert(name, number);
+        }
+    }
+}
+
+/// All lines of a list, and ours behind them.
+fn joined(headers: &HeaderMap, name: &HeaderName, ours: &HeaderValue) -> Option<HeaderValue> {
+    let mut text = Vec::new();
+    for line in headers.get_all(name).into_iter().chain([ours]) {
+        if !text.is_empty() {
+            text.extend_from_slice(b", ");
+        }
+        text.extend_from_slice(line.as_bytes());
+    }
+    field_value(text)
+}
+
+/// Whether a shared cache may keep it.
+fn is_public(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::CACHE_CONTROL).into_iter();
+    let directives = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    directives.map(<[u8]>::trim_ascii).any(|directive| {
+        directive.eq_ignore_ascii_case(b"public")
+            || directive.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"s-maxage"))
+    })
+}
+
+/// What every refusal says of itself beside its limits. A wait that the program's own answer has named stays, if it is
+/// longer.
+pub(crate) fn add_wait(headers: &mut HeaderMap, seconds: Option<u64>) {
+    if let Some(seconds) = seconds {
+        let said = headers.get(header::RETRY_AFTER).and_then(|said| said.to_str().ok()?.parse::<u64>().ok());
+        headers.insert(header::RETRY_AFTER, said.map_or(seconds, |said| said.max(seconds)).into());
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
+    }
+    if !headers.contains_key(header::ACCESS_CONTROL_EXPOSE_HEADERS) {
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+}
+
+#[cfg(test)]
+mod tests;
