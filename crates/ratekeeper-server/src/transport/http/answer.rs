@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use ratekeeper_core::{Decision, Limit, Quota, Reason, Source, Verdict, retry_after_seconds, write_decimal};
+use ratekeeper_core::{Decision, Denial, Reason, Source, Verdict, retry_after_seconds, write_decimal};
 use ratekeeper_policy::{Mode, Policy};
-use serde::Serialize;
 
 use crate::asking::{Asking, Outcome};
 use crate::digits::millis;
 use crate::holds::Ending;
 use crate::live::Live;
 use crate::transport::http::fields::Fields;
-use crate::transport::http::problem::{PROBLEM_JSON, Problem, REDUCED_CAPACITY};
+use crate::transport::http::problem::{PROBLEM_JSON, Problem};
 use crate::transport::http::reply::Reply;
 use crate::transport::http::service::{Call, Decided};
 
@@ -77,100 +76,29 @@ pub(super) fn policy<'l>(live: &'l Live, asking: &Asking<'_>, outcome: &Outcome)
     live.config().policies.get(applied?.policy)
 }
 
-/// A refusal as HTTP says it: a problem object (RFC 9457) with what programs look for beside it.
-#[derive(Serialize)]
-struct Refusal<'r> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    title: &'static str,
-    status: u16,
-    detail: String,
-    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
-    violated: Vec<&'r str>,
-    error: &'static str,
-    reason: &'static str,
-    retry_after: Option<u64>,
-    retry_after_ms: Option<u64>,
-    policy: &'r str,
-    limit: Option<&'r str>,
-}
-
-const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
-const TOO_LARGE: &str = "urn:ratekeeper:problem:cost-exceeds-capacity";
-const BLOCKED: &str = "urn:ratekeeper:problem:blocked";
-
 /// Answers a refusal in the status: 429 if waiting helps, 413 if the cost can never pass, 503 if it is not the
-/// caller's quota that is used up.
+/// caller's quota that is used up, 403 if no quota is.
 fn refuse(live: &Live, decided: &Decided<'_>, fields: &Fields<'_>, reply: &mut Reply) {
     let policy = policy(live, decided.asking, decided.outcome).map_or("", |policy| policy.name().as_str());
-    let Some(decision) = &decided.outcome.decision else { return refuse_blocked(policy, reply) };
-    let check = decided.asking.checks().get(decision.binding);
-    let (limit, numbers) =
-        (check.map_or("", |check| check.limit.name().as_str()), check.map(|c| c.limit.limit()));
-    let wait = decision.retry_after.filter(|wait| !wait.is_zero()).map(|wait| fields.told(wait));
-    let seconds = wait.map(retry_after_seconds);
-    let (status, kind, title, error, detail) = match (decision.reason, seconds) {
-        (Some(Reason::Limited), Some(seconds)) => {
-            let (most, window) = numbers.map(Quota::of).map_or((0, 0), |quota| (quota.units, quota.seconds));
-            let requests = if most == 1 { "request" } else { "requests" };
-            let detail = format!(
-                "Limit {policy}.{limit} allows {most} {requests} per {window} s. Retry in {seconds} s."
-            );
-            (429, QUOTA_EXCEEDED, "Quota exceeded", "rate_limited", detail)
-        }
-        (Some(Reason::StoreUnavailable), _) => {
-            let detail = "There is no place for this key at the moment.".to_owned();
-            (503, REDUCED_CAPACITY, "Temporarily reduced capacity", "unavailable", detail)
-        }
-        _ => {
-            let (capacity, cost) = (numbers.map_or(0, Limit::capacity), check.map_or(0, |check| check.cost));
-            let detail = format!(
-                "Limit {policy}.{limit} never holds more than {capacity}: a cost of {cost} can never pass."
-            );
-            (413, TOO_LARGE, "Cost exceeds capacity", "cost_exceeds_capacity", detail)
-        }
+    let Some(decision) = &decided.outcome.decision else {
+        let denial = Denial::blocked(policy);
+        reply.begin(denial.status(), PROBLEM_JSON);
+        return denial.write_json([], &mut reply.body);
     };
-    reply.begin(status, PROBLEM_JSON);
+    let check = decided.asking.checks().get(decision.binding);
+    let limit = check.map_or("", |check| check.limit.name().as_str());
+    let wait = decision.retry_after.filter(|wait| !wait.is_zero()).map(|wait| fields.told(wait));
+    let denial = Denial::of(decision, policy, limit, wait);
+    reply.begin(denial.status(), PROBLEM_JSON);
     // A 429 always says all of it; the option rules the others.
-    fields.write_ratelimit(status == 429, reply);
-    let seconds = seconds.filter(|_| matches!(status, 429 | 503));
-    if let Some(seconds) = seconds {
+    fields.write_ratelimit(denial.status() == 429, reply);
+    if let Some(seconds) = denial.retry_after() {
         reply.number("retry-after", seconds);
         reply.field("cache-control", b"no-store");
     }
-    let refusing = fields.limits().filter(|(_, verdict)| status == 429 && !verdict.allowed());
-    let refusal = Refusal {
-        kind,
-        title,
-        status,
-        detail,
-        violated: refusing.map(|(limit, _)| limit.item.quoted_name().trim_matches('"')).collect(),
-        error,
-        reason: decision.reason.map_or("", Reason::name),
-        retry_after: seconds,
-        retry_after_ms: wait.filter(|_| seconds.is_some()).map(millis),
-        policy,
-        limit: Some(limit),
-    };
-    reply.json(&refusal);
-}
-
-/// No wait helps: it is not a quota that is used up.
-fn refuse_blocked(policy: &str, reply: &mut Reply) {
-    reply.begin(403, PROBLEM_JSON);
-    reply.json(&Refusal {
-        kind: BLOCKED,
-        title: "Blocked",
-        status: 403,
-        detail: format!("Policy {policy} blocks this request."),
-        violated: Vec::new(),
-        error: "blocked",
-        reason: Reason::Blocked.name(),
-        retry_after: None,
-        retry_after_ms: None,
-        policy,
-        limit: None,
-    });
+    let refusing = fields.limits().filter(|(_, verdict)| !verdict.allowed());
+    let violated = refusing.map(|(limit, _)| limit.item.quoted_name().trim_matches('"'));
+    denial.write_json(violated, &mut reply.body);
 }
 
 /// The numbers of a decision that stand before those of its limits.

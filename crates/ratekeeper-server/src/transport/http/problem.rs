@@ -52,7 +52,7 @@ struct ProblemField {
 }
 
 /// From RFC 9457's registry of problem types, as the drafts on rate limit fields ask for.
-pub(crate) const REDUCED_CAPACITY: &str =
+const REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 
 /// How many things that are wrong are told at once: more than one request has by mistake. Without a bound a
