@@ -69,7 +69,11 @@ impl<'c, 'a> AllOf<'c, 'a> {
         Decision::of(match queries.as_deref() {
             // One limit alone takes the short way.
             Some([query]) => vec![query.store.decide_one(query, ask)],
-            Some(queries) => decide_queries(queries, ask),
+            Some(queries) => {
+                // All buckets are asked for before the first is waited for.
+                queries.iter().for_each(|query| query.store.touch_for(query));
+                decide_queries(queries, ask)
+            }
             // One limit too many to tell apart: that one refuses, so nothing is taken, and the rest look.
             None => self.checks.iter().map(alone).collect(),
         })
