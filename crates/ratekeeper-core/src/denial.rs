@@ -62,15 +62,6 @@ impl<'a> Denial<'a> {
             is_whole: true,
         };
         match decision.reason {
-            Some(Reason::Limited) if wait.is_some() => {
-                let quota = verdict.map(|verdict| Quota::of(verdict.limit()));
-                let Quota { units, seconds: window } = quota.unwrap_or(Quota { units: 0, seconds: 0 });
-                let requests = if units == 1 { "request" } else { "requests" };
-                let detail = format!(
-                    "Limit {policy}.{limit} allows {units} {requests} per {window} s. Retry in {seconds} s."
-                );
-                whole(429, QUOTA_EXCEEDED, "Quota exceeded", detail, "rate_limited", wait)
-            }
             Some(Reason::StoreUnavailable) => {
                 let title = "Temporarily reduced capacity";
                 if verdict.is_some_and(|verdict| !verdict.has_numbers()) {
@@ -82,6 +73,16 @@ impl<'a> Denial<'a> {
                 }
                 let detail = "There is no place for this key at the moment.".to_owned();
                 whole(503, REDUCED_CAPACITY, title, detail, "unavailable", wait)
+            }
+            // Whatever else is refused for now is worth asking again.
+            Some(reason) if reason != Reason::CostExceedsCapacity && wait.is_some() => {
+                let quota = verdict.map(|verdict| Quota::of(verdict.limit()));
+                let Quota { units, seconds: window } = quota.unwrap_or(Quota { units: 0, seconds: 0 });
+                let requests = if units == 1 { "request" } else { "requests" };
+                let detail = format!(
+                    "Limit {policy}.{limit} allows {units} {requests} per {window} s. Retry in {seconds} s."
+                );
+                whole(429, QUOTA_EXCEEDED, "Quota exceeded", detail, "rate_limited", wait)
             }
             _ => {
                 let (capacity, cost) =
