@@ -293,7 +293,8 @@ impl LayerBuilder {
                 return Err(LayerError::SameName(called.to_string()));
             }
             limits.push((called.clone(), rule.limit.limit()));
-            let owner = self.owner(&policy, called, &rule.limit)?;
+            let max_keys = if rule.key.is_global() { 1 } else { self.max_keys };
+            let owner = self.owner(&policy, called, &rule.limit, max_keys)?;
             built.push(Built { owner, key: rule.key, cost: rule.cost });
         }
         let needs_peer = built.iter().any(|rule| rule.key.needs_peer());
@@ -322,7 +323,13 @@ impl LayerBuilder {
     }
 
     #[cfg_attr(not(feature = "redis"), expect(unused_variables, reason = "names are for shared stores"))]
-    fn owner(&self, policy: &Name, called: Name, counted: &Counted) -> Result<Owner, LayerError> {
+    fn owner(
+        &self,
+        policy: &Name,
+        called: Name,
+        counted: &Counted,
+        max_keys: u64,
+    ) -> Result<Owner, LayerError> {
         Ok(match counted {
             Counted::Keyed(limiter) => Owner::Keyed(limiter.clone()),
             Counted::One(limiter) => Owner::One(limiter.clone()),
@@ -334,7 +341,7 @@ impl LayerBuilder {
                 Owner::Shared(ratekeeper::NamedLimit::new(policy, called, *limit))
             }
             Counted::Here(limit) => {
-                let limiter = KeyedLimiter::builder(*limit).max_keys(self.max_keys);
+                let limiter = KeyedLimiter::builder(*limit).max_keys(max_keys);
                 let limiter = match &self.clock {
                     Some(clock) => limiter.clock(Arc::clone(clock)),
                     None => limiter,

@@ -25,7 +25,8 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) struct Fields {
     policy: Option<HeaderValue>,
     limit: Option<HeaderValue>,
-    x: Option<[HeaderValue; 3]>,
+    /// Boxed, since hardly anybody wants them and every answer on its way has room for them.
+    x: Option<Box<[HeaderValue; 3]>>,
 }
 
 /// What an answer is written from.
@@ -108,7 +109,7 @@ impl Told<'_> {
     }
 
     /// The older fields, of the limit that binds.
-    fn x(&self) -> Option<[HeaderValue; 3]> {
+    fn x(&self) -> Option<Box<[HeaderValue; 3]>> {
         let place = *self.places.get(self.decision.binding)?;
         let numbers = |verdict: &Verdict| match self.book.headers(place).x_ratelimit {
             XOption::Off => None,
@@ -119,7 +120,7 @@ impl Told<'_> {
         let is_told =
             verdict.has_numbers() && self.decision.reason != Some(ratekeeper::Reason::StoreUnavailable);
         let numbers = if is_told { numbers(verdict)? } else { return None };
-        Some([numbers.limit.into(), numbers.remaining.into(), numbers.reset.into()])
+        Some(Box::new([numbers.limit.into(), numbers.remaining.into(), numbers.reset.into()]))
     }
 }
 
@@ -153,7 +154,7 @@ impl Fields {
         if X_RATELIMIT.iter().any(|name| headers.contains_key(name)) {
             return;
         }
-        for (name, number) in X_RATELIMIT.into_iter().zip(numbers) {
+        for (name, number) in X_RATELIMIT.into_iter().zip(*numbers) {
             headers.insert(name, number);
         }
     }

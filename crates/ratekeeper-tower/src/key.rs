@@ -241,8 +241,31 @@ impl KeyBy {
         Self { kind: Kind::And(list), wrong }
     }
 
+    /// Calls with the key of a request, as a layer finds it: for a handler that looks at a limiter, or resets it.
+    /// `None` if the request has none. The address of the peer is looked for where servers put it, not by
+    /// [`LayerBuilder::peer`](crate::LayerBuilder::peer).
+    ///
+    /// ```
+    /// # use ratekeeper::{KeyedLimiter, Limit};
+    /// # use ratekeeper_tower::header;
+    /// let tries = KeyedLimiter::new(Limit::per_hour(10));
+    /// let (request, ()) = http::Request::builder().header("x-user", "ann").body(()).unwrap().into_parts();
+    /// header("x-user").with_key(&request, |key| tries.reset(key));
+    /// ```
+    pub fn with_key<T>(&self, request: &Parts, call: impl FnOnce(Key<'_>) -> T) -> Option<T> {
+        match self.find(request, crate::facts::peer(&request.extensions, None)) {
+            Found::Key(pieces) => with_key(&pieces, call),
+            Found::Missing | Found::NoPeer => None,
+        }
+    }
+
     pub(crate) fn wrong(&self) -> Option<&KeyError> {
         self.wrong.as_deref()
+    }
+
+    /// Whether everybody has the same key.
+    pub(crate) const fn is_global(&self) -> bool {
+        matches!(self.kind, Kind::Global)
     }
 
     /// Whether the address of the client is looked at.

@@ -1,6 +1,7 @@
 //! Rate limits as a layer for tower 0.5, axum 0.8 and tonic 0.14.
 //!
-//! ```
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```ignore")]
 //! use axum::{Router, routing::get};
 //! use ratekeeper::{Limit, Limiter, KeyedLimiter};
 //! use ratekeeper_tower::{LimitBy as _, Limited, RateLimitLayer, bearer, client_ip};

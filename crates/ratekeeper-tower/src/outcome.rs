@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
     /// The page of the policy that refuses without asking any limit.
     pub(crate) blocked: Option<usize>,
     /// What each policy in shadow mode would have said.
-    pub(crate) shadows: SmallVec<[(Decision, Places); 1]>,
+    pub(crate) shadows: Vec<(Decision, Places)>,
     pub(crate) held: Held,
 }
 

@@ -66,6 +66,10 @@ impl Answer {
         Self { status: head.status, headers: head.headers, body }
     }
 
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|wrong| panic!("{wrong}: {}", self.body))
+    }
+
     /// The one line of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.headers.get_all(name).into_iter();
@@ -77,11 +81,16 @@ impl Answer {
 
 /// A request from this address.
 pub(crate) fn from(address: &str) -> http::request::Builder {
-    let peer: SocketAddr = format!("{address}:1234").parse().expect("an address");
+    let peer = SocketAddr::new(address.parse().expect("an address"), 1_234);
     Request::builder().uri("http://example.com/path").extension(peer)
 }
 
 /// The same without a body.
 pub(crate) fn empty(request: http::request::Builder) -> Request<Empty<Bytes>> {
     request.body(Empty::new()).expect("a request")
+}
+
+/// `n` microseconds.
+pub(crate) const fn micros(n: u64) -> std::time::Duration {
+    std::time::Duration::from_micros(n)
 }
