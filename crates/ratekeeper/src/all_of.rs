@@ -65,17 +65,20 @@ impl<'c, 'a> AllOf<'c, 'a> {
     }
 
     fn decide(self, ask: Ask) -> Decision {
-        let queries: Option<SmallVec<[Query<'_>; 4]>> = self.checks.iter().map(LimiterCheck::query).collect();
-        Decision::of(match queries.as_deref() {
+        let mut queries: SmallVec<[Query<'_>; 4]> = SmallVec::new();
+        for check in self.checks {
+            let Some(query) = check.query() else {
+                // One limit too many to tell apart: that one refuses, so nothing is taken, and the rest look.
+                return Decision::of(self.checks.iter().map(alone).collect());
+            };
+            // All buckets are asked for before the first is waited for.
+            query.store.touch_for(&query);
+            queries.push(query);
+        }
+        Decision::of(match &queries[..] {
             // One limit alone takes the short way.
-            Some([query]) => vec![query.store.decide_one(query, ask)],
-            Some(queries) => {
-                // All buckets are asked for before the first is waited for.
-                queries.iter().for_each(|query| query.store.touch_for(query));
-                decide_queries(queries, ask)
-            }
-            // One limit too many to tell apart: that one refuses, so nothing is taken, and the rest look.
-            None => self.checks.iter().map(alone).collect(),
+            [query] => vec![query.store.decide_one(query, ask)],
+            queries => decide_queries(queries, ask),
         })
     }
 }

@@ -20,6 +20,7 @@ mod request;
 mod rows;
 mod shapes;
 mod table;
+mod together;
 
 use std::hash::{BuildHasher, Hash as _, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -312,7 +313,7 @@ fn decide_general(query: &Query<'_>, ask: Ask) -> Verdict {
 
 /// Decides all of them at once. One verdict per query, in order.
 pub(crate) fn decide_queries(queries: &[Query<'_>], ask: Ask) -> Vec<Verdict> {
-    request::decide(queries, ask)
+    together::decide(queries, ask).unwrap_or_else(|| request::decide(queries, ask))
 }
 
 impl MemoryStore {
