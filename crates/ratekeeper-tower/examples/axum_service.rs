@@ -3,6 +3,8 @@
 //! `cargo run -p ratekeeper-tower --example axum_service -- 127.0.0.1:3000`, and then
 //! `curl -i -H 'x-user: ann' 127.0.0.1:3000/`.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::net::SocketAddr;
 
 use axum::Router;

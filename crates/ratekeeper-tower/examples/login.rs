@@ -3,6 +3,8 @@
 //! `cargo run -p ratekeeper-tower --example login -- 127.0.0.1:3000`, and then
 //! `curl -i -d wrong 127.0.0.1:3000/login`; the password is `sesame`.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::net::SocketAddr;
 
 use axum::Router;

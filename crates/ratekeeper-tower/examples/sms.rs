@@ -3,6 +3,8 @@
 //! `cargo run -p ratekeeper-tower --example sms -- 127.0.0.1:3000`, and then
 //! `curl -i -X POST -H 'x-user: ann' 127.0.0.1:3000/sms`.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;

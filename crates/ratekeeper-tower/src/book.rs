@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use http::HeaderValue;
 use ratekeeper::{Limit, LimitItem, Name, Verdict, policy_field};
 use ratekeeper_policy::Headers;
@@ -40,9 +39,9 @@ struct Line {
 }
 
 /// A field value of our own making.
-pub(crate) fn field_value(bytes: Vec<u8>) -> Option<HeaderValue> {
+pub(crate) fn field_value(bytes: &[u8]) -> Option<HeaderValue> {
     // Names and digits are all that is ever in it.
-    HeaderValue::from_maybe_shared(Bytes::from(bytes)).ok()
+    HeaderValue::from_bytes(bytes).ok()
 }
 
 impl Page {
@@ -53,7 +52,7 @@ impl Page {
             limit,
         };
         let limits: Vec<Line> = limits.into_iter().map(line).collect();
-        let whole = field_value(policy_field(limits.iter().map(|line| &line.item)).into_bytes());
+        let whole = field_value(policy_field(limits.iter().map(|line| &line.item)).as_bytes());
         Self { name, headers, limits, whole }
     }
 }

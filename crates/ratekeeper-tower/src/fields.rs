@@ -1,8 +1,9 @@
 //! The header fields of answers.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue, OccupiedEntry};
 use http::{StatusCode, response};
 use ratekeeper::{Clock, Decision, Verdict, XRateLimit, retry_after_seconds, write_decimal};
 use ratekeeper_policy::{Dialect, Headers, XRateLimit as XOption};
@@ -39,6 +40,22 @@ pub(crate) struct Told<'t> {
     pub(crate) stretch: u16,
 }
 
+/// A field value as it is written; none if nothing is.
+fn in_buffer(write: impl FnOnce(&mut Vec<u8>)) -> Option<HeaderValue> {
+    thread_local! {
+        /// The memory of the last value: the next one is copied out of it in one piece.
+        static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    BUFFER.with(|buffer| {
+        let mut text = buffer.take();
+        text.clear();
+        write(&mut text);
+        let value = if text.is_empty() { None } else { field_value(&text) };
+        buffer.set(text);
+        value
+    })
+}
+
 /// A wait as it is told: as long as it is, or longer. Never shorter.
 pub(crate) fn stretched(wait: Duration, thousandths: u16) -> Duration {
     if thousandths == 0 {
@@ -66,8 +83,7 @@ impl Told<'_> {
         }
         fields.policy = match self.book.whole(self.places, self.decision.limits()) {
             Some(whole) => Some(whole.clone()),
-            None => {
-                let mut text = Vec::with_capacity(64);
+            None => in_buffer(|text| {
                 for (place, _, verdict) in wanted.clone() {
                     let Some(item) = self.book.item(place, verdict) else { continue };
                     if !text.is_empty() {
@@ -75,12 +91,9 @@ impl Told<'_> {
                     }
                     text.extend_from_slice(item.policy().as_bytes());
                 }
-                field_value(text)
-            }
+            }),
         };
-        let mut text = Vec::with_capacity(64);
-        self.write_items(is_wanted, &mut text);
-        fields.limit = if text.is_empty() { None } else { field_value(text) };
+        fields.limit = in_buffer(|text| self.write_items(is_wanted, text));
         fields
     }
 
@@ -146,8 +159,14 @@ impl Fields {
     pub(crate) fn merge_into(self, headers: &mut HeaderMap) {
         for (name, ours) in [(RATELIMIT_POLICY, self.policy), (RATELIMIT, self.limit)] {
             let Some(ours) = ours else { continue };
-            let joined = headers.contains_key(&name).then(|| joined(headers, &name, &ours));
-            headers.insert(name, joined.flatten().unwrap_or(ours));
+            match headers.entry(name) {
+                Entry::Vacant(place) => drop(place.insert(ours)),
+                Entry::Occupied(mut theirs) => {
+                    if let Some(joined) = joined(&theirs, &ours) {
+                        theirs.insert(joined);
+                    }
+                }
+            }
         }
         let Some(numbers) = self.x else { return };
         // They are about one limit each: another limiter's stay whole.
@@ -161,15 +180,15 @@ impl Fields {
 }
 
 /// All lines of a list, and ours behind them.
-fn joined(headers: &HeaderMap, name: &HeaderName, ours: &HeaderValue) -> Option<HeaderValue> {
+fn joined(theirs: &OccupiedEntry<'_, HeaderValue>, ours: &HeaderValue) -> Option<HeaderValue> {
     let mut text = Vec::new();
-    for line in headers.get_all(name).into_iter().chain([ours]) {
+    for line in theirs.iter().chain([ours]) {
         if !text.is_empty() {
             text.extend_from_slice(b", ");
         }
         text.extend_from_slice(line.as_bytes());
     }
-    field_value(text)
+    field_value(&text)
 }
 
 /// Whether a shared cache may keep it.

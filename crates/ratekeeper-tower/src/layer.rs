@@ -145,12 +145,12 @@ impl Shared {
         self.options.refund_if.is_some()
     }
 
-    /// Decides a request whose limits are all in memory.
-    pub(crate) fn ask_now(&self, parts: &Parts, reserves: bool) -> Result<Outcome, Wrong> {
+    /// Decides a request whose limits are all in memory. `outcome` is one in which nothing has been said.
+    pub(crate) fn ask_now(&self, parts: &Parts, reserves: bool, outcome: &mut Outcome) -> Result<(), Wrong> {
         let context = self.context(parts, reserves);
         match &self.asks {
-            Asks::Rules(rules) => rules.ask_now(&context),
-            Asks::Policies(policies) => policies.ask_now(&context),
+            Asks::Rules(rules) => rules.ask_now(&context, outcome),
+            Asks::Policies(policies) => policies.ask_now(&context, outcome),
         }
     }
 
@@ -166,7 +166,8 @@ impl Shared {
             }
             _ => {}
         }
-        self.ask_now(parts, reserves)
+        let mut outcome = Outcome::default();
+        self.ask_now(parts, reserves, &mut outcome).map(|()| outcome)
     }
 
     /// Tells whoever wants to know.

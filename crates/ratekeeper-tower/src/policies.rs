@@ -120,13 +120,13 @@ impl PolicySet {
     }
 
     /// Decides a request whose limits are all in memory.
-    pub(crate) fn ask_now(&self, of: &Context<'_>) -> Result<Outcome, Wrong> {
+    pub(crate) fn ask_now(&self, of: &Context<'_>, outcome: &mut Outcome) -> Result<(), Wrong> {
         let lines = facts::lines(of.parts);
         let described = self.describe(of, &lines)?;
         let plan = self.config.policies.plan(&described, Self::cost(of, of.parts));
         let plan = plan.map_err(|wrong| bad_input(wrong.to_string()))?;
         let laid = Laid::of(plan.applied());
-        let mut outcome = Outcome { blocked: laid.blocked, ..Outcome::default() };
+        outcome.blocked = laid.blocked;
         if !laid.checks.is_empty() {
             let parts: SmallVec<[(&MemoryStore, Check<'_>); 4]> = laid
                 .places
@@ -139,10 +139,10 @@ impl PolicySet {
         }
         if outcome.allowed() {
             for applied in &laid.shadows {
-                self.show(applied, of.reserves, &mut outcome).map_err(failed)?;
+                self.show(applied, of.reserves, outcome).map_err(failed)?;
             }
         }
-        Ok(outcome)
+        Ok(())
     }
 
     /// Asks a policy that only shows itself, alone.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::book::{Place, Places};
 use crate::key::{Found, KeyBy, Pieces, with_key};
 use crate::options::Options;
-use crate::outcome::{Held, Outcome, Wrong, bad_input, failed};
+use crate::outcome::{Outcome, Wrong, bad_input, failed};
 use crate::rule::CostOf;
 
 /// The limits of a layer that are written in code.
@@ -87,43 +87,44 @@ pub(crate) fn too_long(key: &KeyBy) -> Wrong {
     bad_input(format!("{key} is longer than {MAX_KEY_BYTES} bytes"))
 }
 
-/// The limits in memory that a request is asked by.
-pub(crate) struct InMemory<'l> {
-    pub(crate) checks: SmallVec<[LimiterCheck<'l>; 4]>,
-    pub(crate) places: Places,
-}
+/// The questions of a request to limits in memory.
+pub(crate) type Checks<'l> = SmallVec<[LimiterCheck<'l>; 4]>;
 
 impl Rules {
-    /// The questions of a request to limits in memory.
-    pub(crate) fn in_memory<'l>(&'l self, of: &Context<'l>) -> Result<InMemory<'l>, Wrong> {
-        let mut asked = InMemory { checks: SmallVec::new(), places: Places::new() };
+    /// Adds the questions of a request to limits in memory, and whose they are.
+    pub(crate) fn ask_of_memory<'l>(
+        &'l self,
+        of: &Context<'l>,
+        checks: &mut Checks<'l>,
+        places: &mut Places,
+    ) -> Result<(), Wrong> {
         for (nth, rule) in self.list.iter().enumerate() {
             let Some(pieces) = rule.key(of)? else { continue };
             if let Some(check) = rule.check(&pieces)? {
-                asked.checks.push(check.cost(rule.cost(of)));
-                asked.places.push(place(nth));
+                checks.push(check.cost(rule.cost(of)));
+                places.push(place(nth));
             }
         }
-        Ok(asked)
+        Ok(())
     }
 
     /// Decides a request whose limits are all in memory.
-    pub(crate) fn ask_now(&self, of: &Context<'_>) -> Result<Outcome, Wrong> {
-        let InMemory { checks, places } = self.in_memory(of)?;
+    pub(crate) fn ask_now(&self, of: &Context<'_>, outcome: &mut Outcome) -> Result<(), Wrong> {
+        let mut checks = Checks::new();
+        self.ask_of_memory(of, &mut checks, &mut outcome.places)?;
         if checks.is_empty() {
-            return Ok(Outcome::default());
+            return Ok(());
         }
         // The builder takes no more rules than that.
         let all = all_of(&checks).map_err(failed)?;
-        let mut held = Held::default();
-        let decision = if of.reserves {
+        outcome.decision = Some(if of.reserves {
             let (decision, reservation) = all.reserve();
-            held.memory.extend(reservation);
+            outcome.held.memory.extend(reservation);
             decision
         } else {
             all.try_acquire()
-        };
-        Ok(Outcome { decision: Some(decision), places, held, ..Outcome::default() })
+        });
+        Ok(())
     }
 }
 

@@ -64,14 +64,14 @@ where
             let shared = Arc::clone(shared);
             return ResponseFuture::waiting(waiting::call(shared, ready, Request::from_parts(parts, body)));
         }
-        let outcome = match shared.ask_now(&parts, shared.refunds()) {
-            Ok(outcome) => outcome,
-            Err(denial) if shared.options.mode == Mode::Enforce => {
+        let mut outcome = Outcome::default();
+        if let Err(denial) = shared.ask_now(&parts, shared.refunds(), &mut outcome) {
+            if shared.options.mode == Mode::Enforce {
                 return ResponseFuture::denied(denied::respond(shared, &parts, Err(&denial)));
             }
             // What only shows itself never makes a request bad input.
-            Err(_) => Outcome::default(),
-        };
+            outcome = Outcome::default();
+        }
         shared.observe(&parts, &outcome);
         if !outcome.allowed() && shared.options.mode == Mode::Enforce {
             return ResponseFuture::denied(denied::respond(shared, &parts, Ok(&outcome)));

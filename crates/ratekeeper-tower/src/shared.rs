@@ -16,7 +16,7 @@ use crate::facts;
 use crate::key::{Piece, Pieces};
 use crate::outcome::{Held, Outcome, Wrong, bad_input, failed};
 use crate::policies::{AnyStore, Laid, PolicySet, decide, place as place_in};
-use crate::rules::{Context, InMemory, Owner, Rules, place, too_long};
+use crate::rules::{Checks, Context, Owner, Rules, place, too_long};
 
 /// A store that a fleet shares, and how long its answers are waited for.
 #[derive(Clone)]
@@ -180,8 +180,10 @@ type Keyed<'r> = (usize, u64, Pieces<'r>);
 impl Rules {
     /// Decides a request some of whose limits may lie in a shared store.
     pub(crate) async fn ask(&self, of: &Context<'_>) -> Result<Outcome, Wrong> {
-        let Some(side) = &self.shared else { return self.ask_now(of) };
-        let InMemory { checks, places: mut all } = self.in_memory(of)?;
+        let mut outcome = Outcome::default();
+        let Some(side) = &self.shared else { return self.ask_now(of, &mut outcome).map(|()| outcome) };
+        let (mut checks, mut all) = (Checks::new(), Places::new());
+        self.ask_of_memory(of, &mut checks, &mut all)?;
         let mut keys: SmallVec<[Keyed<'_>; 4]> = SmallVec::new();
         for (nth, rule) in self.list.iter().enumerate() {
             if matches!(rule.owner, Owner::Shared(_))
@@ -205,7 +207,7 @@ impl Rules {
             all.push(place(*nth));
         }
         if all.is_empty() {
-            return Ok(Outcome::default());
+            return Ok(outcome);
         }
         let groups = if group.checks.is_empty() { Vec::new() } else { vec![group] };
         let mut held = Held::default();

@@ -3,6 +3,8 @@
 //! `cargo run -p ratekeeper-tower --features tonic --example tonic_service` serves `greeter.Greeter/SayHello`, calls it
 //! twelve times itself, and shows what it is answered. An argument is where to listen: `127.0.0.1:3000`.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 pub(crate) mod greeter;
 
 use ratekeeper::Limit;

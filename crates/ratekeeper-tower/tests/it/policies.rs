@@ -63,7 +63,7 @@ fn golden_config(section: &str) -> String {
 /// The request that attributes describe.
 fn request(attributes: &Value) -> http::request::Builder {
     let text = |name: &str| attributes[name].as_str();
-    let mut request = from(text("ip").or(text("peer")).unwrap_or("203.0.113.99"))
+    let mut request = from(text("ip").or_else(|| text("peer")).unwrap_or("203.0.113.99"))
         .method(text("method").unwrap_or("GET"))
         .uri(text("path").unwrap_or("/"));
     for (name, value) in attributes["headers"].as_object().into_iter().flatten() {

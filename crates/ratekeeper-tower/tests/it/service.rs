@@ -47,7 +47,11 @@ impl Service<Request<Empty<Bytes>>> for Strict {
     fn call(&mut self, _: Request<Empty<Bytes>>) -> Self::Future {
         assert!(std::mem::take(&mut self.ready), "called without having been ready");
         let nth = self.calls.fetch_add(1, Ordering::SeqCst);
-        std::future::ready(if nth % 2 == 0 { Ok(Response::default()) } else { Err(format!("call {nth}")) })
+        std::future::ready(if nth.is_multiple_of(2) {
+            Ok(Response::default())
+        } else {
+            Err(format!("call {nth}"))
+        })
     }
 }
 

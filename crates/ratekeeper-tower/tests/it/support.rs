@@ -11,11 +11,13 @@ use http_body_util::{BodyExt as _, Empty, Full};
 use ratekeeper_tower::{RateLimitLayer, ResponseBody};
 use tower::{Layer as _, ServiceExt as _};
 
+type Answers = dyn Fn(&Request<Empty<Bytes>>) -> Response<Full<Bytes>> + Send + Sync;
+
 /// A service that counts its calls and answers what it is told.
 #[derive(Clone)]
 pub(crate) struct Backend {
     pub(crate) calls: Arc<AtomicUsize>,
-    answer: Arc<dyn Fn(&Request<Empty<Bytes>>) -> Response<Full<Bytes>> + Send + Sync>,
+    answer: Arc<Answers>,
 }
 
 impl Default for Backend {
