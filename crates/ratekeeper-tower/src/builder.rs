@@ -214,7 +214,9 @@ impl LayerBuilder {
         self
     }
 
-    /// Lets a request wait for its admission, at most so long: who cannot be let in in time is refused at once.
+    /// Lets a request wait for its admission, at most so long: who cannot be let in in time is refused at once. Who waits
+    /// asks again when the wait that was said is over; in which order those are served who wait for one key is not
+    /// promised.
     pub const fn wait_within(mut self, longest: Duration) -> Self {
         self.options.wait = Some(longest);
         self

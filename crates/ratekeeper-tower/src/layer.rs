@@ -17,7 +17,7 @@ use crate::chance::Chance;
 use crate::facts;
 use crate::fields::{Fields, Told};
 use crate::key::client_ip;
-use crate::limited::Admitted;
+use crate::limited::Decided;
 use crate::options::{Observed, Options, Warning};
 use crate::outcome::{Outcome, Wrong};
 use crate::policies::PolicySet;
@@ -118,7 +118,7 @@ impl Shared {
     /// Whether a request goes by untouched.
     pub(crate) fn passes_by<B>(&self, request: &http::Request<B>) -> bool {
         self.options.mode == Mode::Off
-            || request.extensions().get::<Admitted>().is_some_and(|admitted| admitted.is_by(self.id))
+            || request.extensions().get::<Decided>().is_some_and(|decided| decided.is_by(self.id))
             || !self.options.counts_preflights && facts::is_preflight(request)
     }
 

@@ -19,7 +19,7 @@
 //! # Ok::<(), ratekeeper_tower::LayerError>(())
 //! ```
 //!
-//! A request that is let through reaches the service with its decision among the extensions ([`Admitted`],
+//! A request that is let through reaches the service with its decision among the extensions ([`Decided`],
 //! [`Limited`]), and its answer tells the client where it stands (`RateLimit-Policy`, `RateLimit`). One that is refused
 //! is answered with 429, `Retry-After` and a problem object; a call of gRPC with `RESOURCE_EXHAUSTED` and the exact wait.
 //!
@@ -65,7 +65,7 @@ pub use denied::Denied;
 pub use future::ResponseFuture;
 pub use key::{IntoKey, KeyBy, KeyError, KeyValue, bearer, client_ip, global, header, key_fn, matched_path};
 pub use layer::RateLimitLayer;
-pub use limited::Admitted;
+pub use limited::Decided;
 #[cfg(feature = "axum")]
 pub use limited::{Limited, NotLimited};
 pub use options::{Answered, DEFAULT_MAX_WAITING, Observed, Warning};

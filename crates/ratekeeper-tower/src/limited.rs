@@ -6,18 +6,18 @@ use smallvec::SmallVec;
 /// What the layer has decided of a request that it let through: among the extensions of the request.
 ///
 /// ```
-/// use ratekeeper_tower::Admitted;
+/// use ratekeeper_tower::Decided;
 /// fn remaining<B>(request: &http::Request<B>) -> Option<u64> {
-///     Some(request.extensions().get::<Admitted>()?.decision()?.remaining)
+///     Some(request.extensions().get::<Decided>()?.decision()?.remaining)
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Admitted {
+pub struct Decided {
     decision: Option<Decision>,
     layers: SmallVec<[u64; 2]>,
 }
 
-impl Admitted {
+impl Decided {
     /// What the innermost layer said; `None` if no limit applied to the request.
     #[must_use]
     pub const fn decision(&self) -> Option<&Decision> {
@@ -30,9 +30,9 @@ impl Admitted {
 
     /// Adds what a layer has decided.
     pub(crate) fn stamp(extensions: &mut http::Extensions, layer: u64, decision: Option<Decision>) {
-        if let Some(admitted) = extensions.get_mut::<Self>() {
-            admitted.layers.push(layer);
-            admitted.decision = decision.or_else(|| admitted.decision.take());
+        if let Some(decided) = extensions.get_mut::<Self>() {
+            decided.layers.push(layer);
+            decided.decision = decision.or_else(|| decided.decision.take());
         } else {
             extensions.insert(Self { decision, layers: [layer].into_iter().collect() });
         }
@@ -67,10 +67,10 @@ mod extractor {
     use http::StatusCode;
     use http::request::Parts;
 
-    use super::{Admitted, Limited, NotLimited};
+    use super::{Decided, Limited, NotLimited};
 
     fn find(parts: &Parts) -> Option<Limited> {
-        parts.extensions.get::<Admitted>()?.decision().cloned().map(Limited)
+        parts.extensions.get::<Decided>()?.decision().cloned().map(Limited)
     }
 
     impl<S: Sync> FromRequestParts<S> for Limited {

@@ -11,7 +11,7 @@ use crate::body::ResponseBody;
 use crate::denied;
 use crate::future::{Finish, ResponseFuture};
 use crate::layer::Shared;
-use crate::limited::Admitted;
+use crate::limited::Decided;
 use crate::outcome::{Charged, Outcome};
 use crate::waiting;
 
@@ -85,7 +85,7 @@ where
 pub(crate) fn admit(shared: &Arc<Shared>, parts: &mut http::request::Parts, outcome: Outcome) -> Finish {
     let fields = shared.fields(&outcome);
     let Outcome { decision, held, .. } = outcome;
-    Admitted::stamp(&mut parts.extensions, shared.id, decision);
+    Decided::stamp(&mut parts.extensions, shared.id, decision);
     let refund = (shared.refunds() && !held.is_nothing()).then(|| (Arc::clone(shared), Charged::new(held)));
     Finish::new(fields, refund)
 }

@@ -9,7 +9,9 @@ use axum::routing::get;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use ratekeeper::{KeyedLimiter, Limit, Limiter, ManualClock, minutes, seconds};
-use ratekeeper_tower::{LimitBy as _, Limited, RateLimitLayer, client_ip, header};
+use ratekeeper_tower::{
+    Config, LimitBy as _, Limited, RateLimitLayer, client_ip, global, header, matched_path,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
@@ -84,6 +86,79 @@ async fn the_address_of_a_client_is_what_axum_says_also_in_tests() {
         let app = app.clone().layer(MockConnectInfo(peer));
         assert_eq!(ask(&app, Request::get("/")).await.status(), status);
     }
+}
+
+#[tokio::test]
+async fn a_layer_around_the_router_and_around_a_route_charges_once() {
+    // B125.
+    let layer = RateLimitLayer::builder().limit(Limit::per_minute(10).by(global())).build().expect("good");
+    let app = Router::new().route("/", get(remaining).layer(layer.clone())).layer(layer);
+    for nth in 1..=11 {
+        let response = ask(&app, Request::get("/")).await;
+        assert_eq!(response.status() == StatusCode::OK, nth <= 10, "request {nth}");
+        assert!(!field(&response, "ratelimit").expect("told once").contains(", "));
+    }
+}
+
+#[tokio::test]
+async fn two_layers_charge_each_for_itself_and_tell_on_one_line() {
+    let layer = |name: &str, limit: Limit| {
+        RateLimitLayer::builder()
+            .name(name)
+            .limit(limit.by(global()))
+            .clock(ManualClock::new())
+            .build()
+            .expect("good")
+    };
+    let inner = get(remaining).layer(layer("route", Limit::per_minute(5)));
+    let app = Router::new().route("/", inner).layer(layer("app", Limit::per_minute(3)));
+    for left in [2, 1, 0] {
+        let response = ask(&app, Request::get("/")).await;
+        let (of_app, of_route) = (left, left + 2);
+        let told = format!(r#""route.limit";r={of_route};t=12, "app.limit";r={of_app};t=20"#);
+        assert_eq!(field(&response, "ratelimit"), Some(told.as_str()));
+        assert_eq!(text(response).await, of_route.to_string(), "the handler is told by the innermost layer");
+    }
+    let refused = ask(&app, Request::get("/")).await;
+    assert_eq!(field(&refused, "ratelimit"), Some(r#""app.limit";r=0;t=20"#));
+}
+
+#[tokio::test]
+async fn a_route_is_a_key_and_a_nested_one_is_matched_by_its_whole_path() {
+    let layer = RateLimitLayer::builder().limit(Limit::per_hour(1).by(matched_path())).build().expect("good");
+    let handler = || get(|| async { "ok" });
+    let app =
+        Router::new().route("/users/{id}", handler()).route("/items/{id}", handler()).route_layer(layer);
+    for (path, status) in [("/users/1", 200), ("/users/2", 429), ("/items/1", 200), ("/items/2", 429)] {
+        assert_eq!(ask(&app, Request::get(path)).await.status(), status, "{path}");
+    }
+    let text = "
+version: 1
+policies: [{ name: p, match: { path: /api/users/** }, key: [global], limits: [{ name: l, algorithm: gcra, limit: 1/hour }] }]
+";
+    let config = Config::parse("test.yaml", text.as_bytes(), &|_| None)
+        .unwrap_or_else(|wrong| panic!("{}", wrong.render()));
+    let layer = RateLimitLayer::from_config(config).build().expect("good");
+    let inside = Router::new().route("/users/{id}", handler()).route("/items/{id}", handler()).layer(layer);
+    let app = Router::new().nest("/api", inside);
+    for (path, status) in
+        [("/api/users/1", 200), ("/api/users/2", 429), ("/api/items/1", 200), ("/api/items/1", 200)]
+    {
+        assert_eq!(ask(&app, Request::get(path)).await.status(), status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_without_a_layer_is_a_mistake_unless_it_says_that_it_may_be() {
+    let app = Router::new()
+        .route("/must", get(remaining))
+        .route("/may", get(|limited: Option<Limited>| async move { limited.is_some().to_string() }));
+    let missing = ask(&app, Request::get("/must")).await;
+    assert_eq!(missing.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(text(missing).await.contains("RateLimitLayer"));
+    assert_eq!(text(ask(&app, Request::get("/may")).await).await, "false");
+    let layer = RateLimitLayer::builder().limit(Limit::per_hour(1).by(global())).build().expect("good");
+    assert_eq!(text(ask(&app.layer(layer), Request::get("/may")).await).await, "true");
 }
 
 #[tokio::test]
