@@ -80,6 +80,12 @@ impl Book {
         })
     }
 
+    /// The item of a limit by its own numbers.
+    pub(crate) fn own_item(&self, place: Place) -> Option<&LimitItem> {
+        let page = self.pages.get(usize::from(place.policy))?;
+        page.limits.get(usize::from(place.limit)).map(|line| &line.item)
+    }
+
     /// The value of `RateLimit-Policy` if it is that of all limits of one policy, by their own numbers.
     pub(crate) fn whole(&self, places: &[Place], verdicts: &[Verdict]) -> Option<&HeaderValue> {
         let page = self.pages.get(usize::from(places.first()?.policy))?;

@@ -1,5 +1,6 @@
 //! The header fields of answers.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -81,7 +82,8 @@ impl Told<'_> {
         if wanted.clone().next().is_none() {
             return fields;
         }
-        fields.policy = match self.book.whole(self.places, self.decision.limits()) {
+        let whole = self.book.whole(self.places, self.decision.limits());
+        fields.policy = match whole {
             Some(whole) => Some(whole.clone()),
             None => in_buffer(|text| {
                 for (place, _, verdict) in wanted.clone() {
@@ -93,12 +95,13 @@ impl Told<'_> {
                 }
             }),
         };
-        fields.limit = in_buffer(|text| self.write_items(is_wanted, text));
+        fields.limit = in_buffer(|text| self.write_items(is_wanted, whole.is_some(), text));
         fields
     }
 
     /// The items of `RateLimit`: of all limits, or of a refusal those that refuse for now.
-    fn write_items(&self, is_wanted: impl Fn(&Headers) -> bool, text: &mut Vec<u8>) {
+    /// `by_own_numbers`: nobody's limit is another for this key.
+    fn write_items(&self, is_wanted: impl Fn(&Headers) -> bool, by_own_numbers: bool, text: &mut Vec<u8>) {
         let passes = self.asked().all(|(.., verdict)| verdict.allowed());
         for (place, headers, verdict) in self.asked() {
             if verdict.allowed() != passes || !is_wanted(&headers) {
@@ -106,7 +109,11 @@ impl Told<'_> {
             }
             // No number of seconds would be true of what can never pass.
             let wait = if passes { Some(verdict.more_after()) } else { verdict.retry_after() };
-            let (Some(wait), Some(item)) = (wait, self.book.item(place, verdict)) else { continue };
+            let item = match by_own_numbers {
+                true => self.book.own_item(place).map(Cow::Borrowed),
+                false => self.book.item(place, verdict),
+            };
+            let (Some(wait), Some(item)) = (wait, item) else { continue };
             let wait = if passes { wait } else { stretched(wait, self.stretch) };
             if !text.is_empty() {
                 text.extend_from_slice(b", ");

@@ -28,7 +28,7 @@ fn decide_few<const N: usize>(queries: &[Query<'_>; N], ask: Ask) -> Option<Vec<
         return None;
     }
     let index = |query: &Query<'_>| (query.store.serial, query.store.words.first_index(query.hash));
-    let places = queries.each_ref().map(|query| index(query));
+    let places = queries.each_ref().map(index);
     let mut order: [usize; N] = std::array::from_fn(|nth| nth);
     order.sort_unstable_by_key(|nth| places[*nth]);
     // Two keys of one bucket, or one key that is named twice, are sorted out there.
