@@ -142,6 +142,25 @@ fn two_keys_in_opposite_orders_never_deadlock_and_are_taken_together() {
 }
 
 #[test]
+fn two_keys_that_are_known_in_opposite_orders_never_deadlock_and_are_taken_together() {
+    loom::model(|| {
+        let clock = ManualClock::new();
+        let known = || {
+            let limiter = keyed(Limit::per_minute(2), &clock);
+            assert!(limiter.try_acquire("k").allowed());
+            limiter
+        };
+        let (a, b) = (known(), known());
+        let pair = |first: &KeyedLimiter, second: &KeyedLimiter| {
+            let (first, second) = (first.clone(), second.clone());
+            body(move || all([first.check("k"), second.check("k")]).try_acquire().allowed)
+        };
+        assert_eq!(race([pair(&a, &b), pair(&b, &a)]), 1);
+        assert_eq!((a.peek("k").remaining(), b.peek("k").remaining()), (0, 0));
+    });
+}
+
+#[test]
 fn a_pair_beside_a_single_check_takes_both_or_none() {
     loom::model(|| {
         let clock = ManualClock::new();
