@@ -23,8 +23,9 @@
 //! `ratekeeper` crate.
 //!
 //! Modules: [`Limit`] and its grammar (`limit`), instants and clocks (`time`), keys (`key`), the five
-//! arithmetics (`algorithm`), one answer and the fold over several (`decision`), what it says in HTTP fields
-//! (`headers`) and what a refusal does (`denial`), what a store promises (`store`), and where one of Redis or Valkey is (`store_url`).
+//! arithmetics (`algorithm`), one answer and the fold over several (`decision`), when those in line will be served
+//! (`forecast`), what it says in HTTP fields (`headers`) and what a refusal does (`denial`), what a store promises
+//! (`store`), and where one of Redis or Valkey is (`store_url`).
 
 #![no_std]
 extern crate alloc;
@@ -35,6 +36,7 @@ mod convert;
 mod decision;
 mod denial;
 mod elsewhere;
+mod forecast;
 mod headers;
 mod key;
 mod limit;
@@ -52,6 +54,7 @@ pub use decision::{
 };
 pub use denial::Denial;
 pub use elsewhere::{Arithmetic, BackTerms, LogReading, Span, evaluate_log, evaluate_up_to};
+pub use forecast::Forecast;
 pub use headers::{
     LimitItem, MAX_FIELD_INTEGER, Quota, XRateLimit, policy_field, retry_after_seconds, write_decimal,
     write_limit_field,

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::Waker;
 use core::time::Duration;
 
 /// An instant: whole microseconds since the Unix epoch, as the clock that owns the state counts them.
@@ -66,6 +67,16 @@ pub trait Clock: Send + Sync {
     /// that is ahead of a reading alone, since another thread has simply read the clock later.
     fn may_step_back(&self) -> bool {
         true
+    }
+
+    /// Wakes `sleeper` once the hands have reached `at` or have been set back, and answers `true`; a clock that
+    /// can wake nobody answers `false`, and whoever waits sets a timer for the time that is left.
+    ///
+    /// It wakes at least once, maybe before its time: a sleeper looks at the clock and asks again. One that asks
+    /// twice is woken for the earlier of both.
+    fn wake_at(&self, at: Micros, sleeper: &Waker) -> bool {
+        let _ = (at, sleeper);
+        false
     }
 }
 

@@ -12,6 +12,12 @@ pub enum Reason {
     Blocked,
     /// The store has no answer, or no place for the key, and the configuration says to refuse then.
     StoreUnavailable,
+    /// It would have to wait for longer than it is willing to.
+    TooLate,
+    /// As many wait as may.
+    QueueFull,
+    /// Nobody may wait any more.
+    Closed,
 }
 
 impl Reason {
@@ -23,6 +29,9 @@ impl Reason {
             Self::CostExceedsCapacity => "cost_exceeds_capacity",
             Self::Blocked => "blocked",
             Self::StoreUnavailable => "store_unavailable",
+            Self::TooLate => "too_late",
+            Self::QueueFull => "queue_full",
+            Self::Closed => "closed",
         }
     }
 }

@@ -52,4 +52,34 @@ impl<const N: usize> All<'_, N> {
         let _ = decision.into_result()?;
         Ok(reservation.unwrap_or_else(Reservation::of_nothing))
     }
+
+    /// Waits until all limits let the request pass, and takes the cost of each.
+    ///
+    /// It waits in the line of the first check's key: put the narrowest first, a user before what all users share. Who
+    /// waits for the same first key is served in order; between different ones goes first whoever asks first when
+    /// units are there.
+    ///
+    /// It is refused at once if the first limit alone, behind those in line, or all of them together, without a line,
+    /// would take longer than [`within`](crate::AcquireAll::within).
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # runtime.block_on(async {
+    /// use ratekeeper::{KeyedLimiter, Limit, Limiter, all, seconds};
+    /// let users = KeyedLimiter::new(Limit::per_second(50).burst(1));
+    /// let global = Limiter::new(Limit::per_second(1_000));
+    /// for _ in 0..2 {
+    ///     let decision = all([users.check("u1"), global.check()]).acquire().within(seconds(1)).await?;
+    ///     assert!(decision.allowed);
+    /// }
+    /// # Ok::<(), ratekeeper::Refused>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    /// The future, as [`KeyedLimiter::acquire`](crate::KeyedLimiter::acquire)'s.
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn acquire(&self) -> crate::AcquireAll {
+        AllOf::new(&self.checks).acquire()
+    }
 }

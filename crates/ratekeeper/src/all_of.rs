@@ -64,6 +64,15 @@ impl<'c, 'a> AllOf<'c, 'a> {
         (decision, reservation)
     }
 
+    /// Waits until all limits let the request pass, and takes the cost of each: as [`All::acquire`](crate::All::acquire).
+    ///
+    /// # Panics
+    /// The future, as [`KeyedLimiter::acquire`](crate::KeyedLimiter::acquire)'s.
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn acquire(self) -> crate::AcquireAll {
+        crate::AcquireAll::new(self.checks.iter().map(crate::waiting::One::of_check).collect())
+    }
+
     fn decide(self, ask: Ask) -> Decision {
         let mut queries: SmallVec<[Query<'_>; 4]> = SmallVec::new();
         for check in self.checks {

@@ -1,11 +1,19 @@
-//! The machine's clock: the only file that reads it.
+//! The machine's clock: the only file that reads it. The clocks of tests are beside it.
+
+mod manual;
+#[cfg(feature = "tokio")]
+mod runtime;
 
 use std::sync::Arc;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ratekeeper_core::{Clock, ManualClock, Micros};
+use ratekeeper_core::{Clock, Micros};
+
+pub use manual::ManualClock;
+#[cfg(feature = "tokio")]
+pub use runtime::TokioClock;
 
 /// The clock of this process: monotonic, in microseconds since the Unix epoch.
 ///
@@ -198,6 +206,15 @@ impl StoreClock {
         }
     }
 
+    /// Wakes the sleeper at that time, if it can: see [`Clock::wake_at`].
+    #[cfg(any(feature = "tokio", loom))]
+    pub(crate) fn wake_at(&self, at: Micros, sleeper: &std::task::Waker) -> bool {
+        match self {
+            Self::Process(_) => false,
+            Self::Given(clock) => clock.wake_at(at, sleeper),
+        }
+    }
+
     /// Whether one reading serves both.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -223,6 +240,25 @@ impl IntoClock for ManualClock {
 impl IntoClock for &ManualClock {
     fn into_clock(self) -> Arc<dyn Clock> {
         Arc::new(self.clone())
+    }
+}
+
+impl IntoClock for ratekeeper_core::ManualClock {
+    fn into_clock(self) -> Arc<dyn Clock> {
+        Arc::new(self)
+    }
+}
+
+impl IntoClock for &ratekeeper_core::ManualClock {
+    fn into_clock(self) -> Arc<dyn Clock> {
+        Arc::new(self.clone())
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl IntoClock for TokioClock {
+    fn into_clock(self) -> Arc<dyn Clock> {
+        Arc::new(self)
     }
 }
 

@@ -90,6 +90,14 @@ impl KeyedLimiterBuilder {
         self
     }
 
+    /// How many may wait for one key at a time; default 1,024. Whoever comes later is refused at once
+    /// ([`Reason::QueueFull`](ratekeeper_core::Reason::QueueFull)).
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.store = self.store.max_waiting(max_waiting);
+        self
+    }
+
     /// The calendar of a limit aligned to one; default [`UtcCalendar`](ratekeeper_core::UtcCalendar).
     pub fn calendar(mut self, calendar: impl Calendar + 'static) -> Self {
         self.calendar = Some(Arc::new(calendar));
@@ -307,6 +315,66 @@ impl KeyedLimiter {
         Ok(Reservation::new(part.into_iter().collect(), &[verdict]))
     }
 
+    /// Waits in line until it is its turn to take one unit of the key's: `.await` it, with another
+    /// [cost](crate::Acquire::cost) or a time that it may take at most ([within](crate::Acquire::within)).
+    ///
+    /// - **In order.** Whoever came first to a key is served first, whatever its cost: small ones do not starve a large one. `try_acquire`
+    ///   does not look at the line, and takes units that others wait for; `acquire(key).within(Duration::ZERO)` does not wait
+    ///   either, and goes past nobody.
+    /// - **Refused at once** if the wait is foreseen to be longer than `within`, if the cost never fits, or if
+    ///   1,024 others ([`max_waiting`](KeyedLimiterBuilder::max_waiting)) wait for the key.
+    /// - **May be dropped** at any time: its place is free, and what it has been given meanwhile comes back as a
+    ///   [refund](KeyedLimiter::refund) would.
+    /// - A leaky bucket with a queue has its own waiting room: it waits there until its start, and is refused at once if
+    ///   there is no room.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    /// # runtime.block_on(async {
+    /// # use ratekeeper::TokioClock;
+    /// use ratekeeper::{KeyedLimiter, Limit, Reason, seconds};
+    /// let users = KeyedLimiter::new(Limit::per_second(1).burst(5));
+    /// # let users = KeyedLimiter::builder(Limit::per_second(1).burst(5)).clock(TokioClock::new()).build()?;
+    /// users.acquire("user:42").cost(5).await?; // there are five
+    /// users.acquire("user:42").within(seconds(2)).await?; // a second later
+    ///
+    /// let refused = users.acquire("user:42").cost(4).within(seconds(2)).await.expect_err("four take longer");
+    /// assert_eq!(refused.reason(), Some(Reason::TooLate));
+    /// assert!(refused.retry_after() > Some(seconds(3)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// The future owns what it needs and can be spawned. Its key's limit is the one of now, if it comes from
+    /// [`limit_for`](KeyedLimiterBuilder::limit_for).
+    ///
+    /// # Errors
+    /// [`Refused`], with a [`Reason`](ratekeeper_core::Reason), and the wait that it would have taken.
+    ///
+    /// # Panics
+    /// The future, if it has to wait outside a tokio runtime with timers (under a [`ManualClock`](crate::ManualClock) it
+    /// needs none).
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn acquire<'k>(&self, key: impl Into<Key<'k>>) -> crate::Acquire {
+        let key = key.into();
+        let limit = self.shared.limit_for.as_ref().map(|_| self.limit_of(&key));
+        crate::Acquire::new(crate::waiting::One::of_limiter(&self.shared, self.hash(&key), limit, 1))
+    }
+
+    /// The same with another cost: [`Acquire::cost`](crate::Acquire::cost).
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn acquire_n<'k>(&self, key: impl Into<Key<'k>>, cost: u64) -> crate::Acquire {
+        self.acquire(key).cost(cost)
+    }
+
+    /// Refuses all who wait, and from now on all who would have to
+    /// ([`Reason::Closed`](ratekeeper_core::Reason::Closed)). Whoever need not wait is served as before; a start that is
+    /// promised is kept.
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn close(&self) {
+        self.shared.store.lines().close();
+    }
+
     /// Gives an admission back, as far as that can be done without ever admitting more than if it had not been
     /// made: a bucket gives back what cannot have drained yet, a window what it still counts, a queue its
     /// last place.
@@ -352,7 +420,12 @@ impl KeyedLimiter {
     pub fn set_limit(&self, limit: Limit) -> Result<(), BuildError> {
         let Shared { store, current, .. } = &*self.shared;
         let shape = store.prepare(&limit).ok_or_else(|| store.why_unprepared(&limit))?;
-        if current.set(limit, shape) { Ok(()) } else { Err(BuildError::TooManyLimits) }
+        if !current.set(limit, shape) {
+            return Err(BuildError::TooManyLimits);
+        }
+        #[cfg(any(feature = "tokio", loom))]
+        store.ask_again(None);
+        Ok(())
     }
 
     /// The name, if one was given.
@@ -393,7 +466,7 @@ impl KeyedLimiter {
 }
 
 /// The refusal when a limiter has met more different limits than it can tell apart.
-fn no_room(limit: &Limit, cost: u64) -> Verdict {
+pub(crate) fn no_room(limit: &Limit, cost: u64) -> Verdict {
     let at = ratekeeper_core::Moment::at(ratekeeper_core::Micros::ZERO);
     Evaluation::no_room(limit, &at, cost).untouched()
 }
@@ -430,7 +503,7 @@ impl Shared {
     }
 
     #[inline(always)]
-    fn own_query(&self, hash: Hash, cost: u64, up_to: bool) -> Query<'_> {
+    pub(crate) fn own_query(&self, hash: Hash, cost: u64, up_to: bool) -> Query<'_> {
         let Numbers { limit, shape } = self.current.get();
         Query {
             store: &self.store,
@@ -442,6 +515,16 @@ impl Shared {
             up_to,
             calendar: self.calendar.as_deref(),
         }
+    }
+
+    #[cfg(any(feature = "tokio", loom))]
+    pub(crate) fn own_limit(&self) -> &Limit {
+        &self.current.get().limit
+    }
+
+    #[cfg(any(feature = "tokio", loom))]
+    pub(crate) fn has_limits_of_keys(&self) -> bool {
+        self.limit_for.is_some()
     }
 
     /// A query by any limit; `None` if it is one too many.

@@ -45,10 +45,14 @@ mod limiter;
 mod receipt;
 mod store;
 mod sync;
+#[cfg(any(feature = "tokio", loom))]
+mod waiting;
 
 pub use all::{All, all};
 pub use all_of::{AllOf, all_of};
-pub use clock::{IntoClock, ProcessClock, Stopwatch};
+#[cfg(feature = "tokio")]
+pub use clock::TokioClock;
+pub use clock::{IntoClock, ManualClock, ProcessClock, Stopwatch};
 pub use error::BuildError;
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder, LimiterCheck};
 pub use limiter::{Limiter, LimiterBuilder};
@@ -60,6 +64,9 @@ pub use store::redis::{
     Demand, Finding, MAX_SHARED_INSTANT, OnStoreError, Probe, RedisStore, RedisStoreBuilder,
     SharedReservation, SharedStore, SharedStoreBuilder, StoreCounts, StoreObserver, StoreStatus,
 };
+
+#[cfg(any(feature = "tokio", loom))]
+pub use waiting::{Acquire, AcquireAll, AcquireReservation};
 
 use std::time::Duration;
 

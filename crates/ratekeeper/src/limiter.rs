@@ -47,6 +47,12 @@ impl LimiterBuilder {
         Self { keyed: self.keyed.clock(clock) }
     }
 
+    /// How many may wait at a time; default 1,024. Whoever comes later is refused at once.
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn max_waiting(self, max_waiting: usize) -> Self {
+        Self { keyed: self.keyed.max_waiting(max_waiting) }
+    }
+
     /// The calendar of a limit aligned to one; default [`UtcCalendar`](ratekeeper_core::UtcCalendar).
     pub fn calendar(self, calendar: impl Calendar + 'static) -> Self {
         Self { keyed: self.keyed.calendar(calendar) }
@@ -115,6 +121,39 @@ impl Limiter {
     /// [`Refused`] if the units are not there.
     pub fn reserve(&self, cost: u64) -> Result<Reservation, Refused> {
         self.keyed.reserve(THE_KEY, cost)
+    }
+
+    /// Waits in line until it is its turn to take one unit: see [`KeyedLimiter::acquire`].
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # runtime.block_on(async {
+    /// use ratekeeper::{Limit, Limiter, seconds};
+    /// let global = Limiter::new(Limit::per_second(100).burst(2));
+    /// for _ in 0..3 {
+    ///     global.acquire().within(seconds(1)).await?;
+    /// }
+    /// # Ok::<(), ratekeeper::Refused>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    /// The future, as there.
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn acquire(&self) -> crate::Acquire {
+        self.keyed.acquire(THE_KEY)
+    }
+
+    /// The same with another cost: [`Acquire::cost`](crate::Acquire::cost).
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn acquire_n(&self, cost: u64) -> crate::Acquire {
+        self.acquire().cost(cost)
+    }
+
+    /// Refuses all who wait, and from now on all who would have to: see [`KeyedLimiter::close`].
+    #[cfg(any(feature = "tokio", loom))]
+    pub fn close(&self) {
+        self.keyed.close();
     }
 
     /// Gives an admission back: see [`KeyedLimiter::refund`].

@@ -26,6 +26,7 @@ impl Inner {
                 }
             }
         });
+        Self::came_back(queries);
     }
 
     /// Credits each query's cost to its key, if it has a place of its own.
@@ -36,6 +37,7 @@ impl Inner {
             }
             Found::Log { query, limit, log, .. } => log.credit(limit, at.now, queries[query].cost),
         });
+        Self::came_back(queries);
     }
 
     /// Forgets the keys.
@@ -44,6 +46,15 @@ impl Inner {
             Found::Words { state, .. } => *state = State::FRESH,
             Found::Log { log, .. } => log.clear(),
         });
+        Self::came_back(queries);
+    }
+
+    /// Whoever waits for these keys may be served.
+    fn came_back(queries: &[Query<'_>]) {
+        #[cfg(any(feature = "tokio", loom))]
+        queries.iter().for_each(|query| query.store.ask_again(Some(query.hash)));
+        #[cfg(not(any(feature = "tokio", loom)))]
+        let _ = queries;
     }
 
     /// Takes as much of each query's cost as there is, each for itself. By the limit that its state was written with,

@@ -40,6 +40,8 @@ pub struct MemoryStoreBuilder {
     max_bytes: u64,
     on_full: OnFull,
     clock: StoreClock,
+    #[cfg(any(feature = "tokio", loom))]
+    max_waiting: usize,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -49,6 +51,8 @@ impl Default for MemoryStoreBuilder {
             max_bytes: DEFAULT_LOG_BYTES,
             on_full: OnFull::default(),
             clock: StoreClock::default(),
+            #[cfg(any(feature = "tokio", loom))]
+            max_waiting: crate::waiting::DEFAULT_MAX_WAITING,
         }
     }
 }
@@ -79,6 +83,13 @@ impl MemoryStoreBuilder {
         self
     }
 
+    /// How many may wait for one key at a time; default 1,024. Whoever comes later is refused at once.
+    #[cfg(any(feature = "tokio", loom))]
+    pub const fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.max_waiting = max_waiting;
+        self
+    }
+
     /// Reserves the memory.
     ///
     /// # Errors
@@ -103,6 +114,10 @@ impl MemoryStoreBuilder {
             shapes: Shapes::default(),
             overflow: Mutex::new(Overflow::default()),
             overflow_decisions: AtomicU64::new(0),
+            #[cfg(any(feature = "tokio", loom))]
+            lines: OnceLock::new(),
+            #[cfg(any(feature = "tokio", loom))]
+            max_waiting: self.max_waiting,
         };
         Ok(MemoryStore { inner: Arc::new(inner) })
     }

@@ -21,6 +21,8 @@ mod rows;
 mod shapes;
 mod table;
 mod together;
+#[cfg(any(feature = "tokio", loom))]
+mod waiting;
 
 use std::hash::{BuildHasher, Hash as _, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -91,6 +93,11 @@ pub(crate) struct Inner {
     shapes: Shapes,
     overflow: Mutex<Overflow>,
     overflow_decisions: AtomicU64,
+    /// Made when the first has to wait.
+    #[cfg(any(feature = "tokio", loom))]
+    lines: OnceLock<Arc<crate::waiting::Lines>>,
+    #[cfg(any(feature = "tokio", loom))]
+    max_waiting: usize,
 }
 
 impl Inner {

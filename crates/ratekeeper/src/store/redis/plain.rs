@@ -113,12 +113,12 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     /// As [`RedisStoreBuilder::build`].
-    pub fn simulated(self, clock: ManualClock) -> Result<RedisStore, BuildError> {
+    pub fn simulated(self, clock: impl Into<ManualClock>) -> Result<RedisStore, BuildError> {
         let link = self.link(SIMULATED_WITHIN, script::simulated())?;
         // Two runs never meet: the random state of the process tells them apart.
         let run = foldhash::quality::RandomState::default().hash_one(std::process::id());
         let exact =
-            Exact::new(link, &format!("{SIMULATED_PREFIX}{run:016x}-"), SIMULATED_WITHIN, Some(clock));
+            Exact::new(link, &format!("{SIMULATED_PREFIX}{run:016x}-"), SIMULATED_WITHIN, Some(clock.into()));
         Ok(RedisStore { exact: Arc::new(exact), observer: self.observer, allows_short_windows: false })
     }
 

@@ -1,0 +1,17 @@
+//! Waiting for one's turn: lines, one timer for all who stand in them, and futures that may be dropped at any time.
+
+mod acquire;
+mod lines;
+mod newcomer;
+mod standing;
+#[cfg(feature = "tokio")]
+mod timer;
+mod wanted;
+
+pub use self::acquire::{Acquire, AcquireAll, AcquireReservation};
+pub(crate) use self::lines::Lines;
+pub(crate) use self::wanted::One;
+
+/// The most that wait in the line of one key, unless said otherwise: whoever comes later is refused at once. At 300
+/// bytes each a line of that length is 300 KB, and at most limits its end is minutes away.
+pub(crate) const DEFAULT_MAX_WAITING: usize = 1_024;
