@@ -22,6 +22,8 @@ pub enum BuildError {
     Prefix,
     /// The name is no [`Name`](ratekeeper_core::Name).
     Name(NameError),
+    /// A shaper spaces starts by a leaky bucket with a `queue`; the limit is another.
+    NotAQueue,
 }
 
 impl fmt::Display for BuildError {
@@ -37,6 +39,7 @@ impl fmt::Display for BuildError {
             #[cfg(feature = "redis")]
             Self::Prefix => f.write_str("a prefix is 1 to 32 of A-Z, a-z, 0-9, `_` and `-`"),
             Self::Name(error) => error.fmt(f),
+            Self::NotAQueue => f.write_str("a shaper takes a `leaky-bucket` with a `queue`"),
         }
     }
 }

@@ -336,7 +336,8 @@ impl KeyedLimiter {
     /// let users = KeyedLimiter::new(Limit::per_second(1).burst(5));
     /// # let users = KeyedLimiter::builder(Limit::per_second(1).burst(5)).clock(TokioClock::new()).build()?;
     /// users.acquire("user:42").cost(5).await?; // there are five
-    /// users.acquire("user:42").within(seconds(2)).await?; // a second later
+    /// let admitted = users.acquire("user:42").within(seconds(2)).await?;
+    /// assert_eq!(admitted.waited(), seconds(1));
     ///
     /// let refused = users.acquire("user:42").cost(4).within(seconds(2)).await.expect_err("four take longer");
     /// assert_eq!(refused.reason(), Some(Reason::TooLate));

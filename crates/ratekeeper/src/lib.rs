@@ -66,7 +66,11 @@ pub use store::redis::{
 };
 
 #[cfg(any(feature = "tokio", loom))]
-pub use waiting::{Acquire, AcquireAll, AcquireReservation};
+pub use waiting::{
+    Acquire, AcquireAll, AcquireReservation, Admitted, Overflow, Ready, Shaper, ShaperBuilder,
+};
+#[cfg(feature = "tokio")]
+pub use waiting::{Pace, Paced};
 
 use std::time::Duration;
 

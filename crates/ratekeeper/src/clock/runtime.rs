@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// use ratekeeper::{KeyedLimiter, Limit, TokioClock};
 /// let users = KeyedLimiter::builder(Limit::per_hour(1)).clock(TokioClock::new()).build()?;
 /// for _ in 0..3 {
-///     assert!(users.acquire("user:42").await?.allowed());
+///     users.acquire("user:42").await?;
 /// } // two hours, in no time
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();

@@ -7,23 +7,59 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use ratekeeper_core::{Ask, Decision, Refused, Verdict};
+use ratekeeper_core::{Ask, Decision, Micros, Refused};
 use smallvec::SmallVec;
 
 use super::lines::{Entry, Lines};
 use super::wanted::{One, Said, Wanted};
 use crate::receipt::Reservation;
 
+/// A request that has been served in its turn: its units are taken, and its start has come.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    said: Said,
+    waited: Duration,
+}
+
+impl Admitted {
+    pub(crate) const fn new(said: Said, waited: Duration) -> Self {
+        Self { said, waited }
+    }
+
+    /// How long it has waited, by the limiter's clock; zero if it was served at once.
+    #[must_use]
+    pub const fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// How many requests of cost 1 would have been admitted right then, after this one.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        match &self.said {
+            Said::One(verdict) => verdict.remaining(),
+            Said::All(decision) => decision.remaining,
+        }
+    }
+
+    /// The decision with all its numbers, of the instant at which the units were taken. Whatever its `delay` says is
+    /// over.
+    pub fn into_decision(self) -> Decision {
+        self.said.into_decision()
+    }
+}
+
 /// One that waits, whatever it waits for.
 pub(crate) struct Waiter {
     wanted: Arc<Wanted>,
     within: Option<Duration>,
     place: Option<(Arc<Lines>, usize)>,
+    /// When it began to wait, if it had to.
+    began: Option<Micros>,
 }
 
 impl Waiter {
     pub(crate) fn new(parts: SmallVec<[One; 1]>) -> Self {
-        Self { wanted: Arc::new(Wanted::new(parts)), within: None, place: None }
+        Self { wanted: Arc::new(Wanted::new(parts)), within: None, place: None, began: None }
     }
 
     /// The question, as long as it has not been asked.
@@ -33,28 +69,24 @@ impl Waiter {
         }
     }
 
-    fn set_within(&mut self, within: Duration) {
+    pub(crate) fn set_within(&mut self, within: Duration) {
         self.within = Some(within);
     }
 
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Said, Refused>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Admitted, Refused>> {
         let answer = match &self.place {
             Some((lines, place)) => lines.look(*place, cx.waker()),
             None => self.begin(cx),
         };
-        match (answer, &self.place) {
-            (Some(answer), _) => {
-                self.place = None;
-                Poll::Ready(answer)
+        let Some(answer) = answer else {
+            #[cfg(feature = "tokio")]
+            if let Some((lines, _)) = &self.place {
+                super::timer::start_if_needed(lines);
             }
-            (None, _lines) => {
-                #[cfg(feature = "tokio")]
-                if let Some((lines, _)) = _lines {
-                    super::timer::start_if_needed(lines);
-                }
-                Poll::Pending
-            }
-        }
+            return Poll::Pending;
+        };
+        let waited = self.place.take().zip(self.began).map(|((lines, _), began)| lines.since(began));
+        Poll::Ready(answer.map(|said| Admitted::new(said, waited.unwrap_or_default())))
     }
 
     fn begin(&mut self, cx: &mut Context<'_>) -> Option<Result<Said, Refused>> {
@@ -72,10 +104,15 @@ impl Waiter {
         match lines.enter(&self.wanted, self.within, cx.waker()) {
             Entry::Done(answer) => Some(answer),
             Entry::Waits(place) => {
+                self.began = Some(lines.now());
                 self.place = Some((Arc::clone(lines), place));
                 None
             }
         }
+    }
+
+    fn reservation_of(&self, admitted: &Admitted) -> Reservation {
+        self.wanted.reservation(&admitted.said)
     }
 
     fn reservation(&self, said: &Said) -> Reservation {
@@ -137,19 +174,10 @@ impl Acquire {
 }
 
 impl Future for Acquire {
-    type Output = Result<Verdict, Refused>;
+    type Output = Result<Admitted, Refused>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.waiter.poll(cx)) {
-            Ok(Said::One(verdict)) => Ok(verdict),
-            // One limit says one verdict.
-            Ok(Said::All(decision)) => {
-                decision.limits().first().copied().ok_or_else(|| {
-                    decision.clone().refused_for(ratekeeper_core::Reason::StoreUnavailable, None)
-                })
-            }
-            Err(refused) => Err(refused),
-        })
+        self.waiter.poll(cx)
     }
 }
 
@@ -178,10 +206,10 @@ impl AcquireAll {
 }
 
 impl Future for AcquireAll {
-    type Output = Result<Decision, Refused>;
+    type Output = Result<Admitted, Refused>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.waiter.poll(cx)).map(Said::into_decision))
+        self.waiter.poll(cx)
     }
 }
 
@@ -201,13 +229,13 @@ impl AcquireReservation {
 }
 
 impl Future for AcquireReservation {
-    type Output = Result<(Decision, Reservation), Refused>;
+    type Output = Result<(Admitted, Reservation), Refused>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let said = ready!(self.waiter.poll(cx));
-        Poll::Ready(said.map(|said| {
-            let reservation = self.waiter.reservation(&said);
-            (said.into_decision(), reservation)
+        let admitted = ready!(self.waiter.poll(cx));
+        Poll::Ready(admitted.map(|admitted| {
+            let reservation = self.waiter.reservation_of(&admitted);
+            (admitted, reservation)
         }))
     }
 }

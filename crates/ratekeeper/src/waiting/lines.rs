@@ -63,6 +63,15 @@ impl Lines {
         self.standing.load(Ordering::Acquire) > 0
     }
 
+    pub(crate) fn now(&self) -> Micros {
+        self.clock.now()
+    }
+
+    /// The time since then.
+    pub(crate) fn since(&self, then: Micros) -> Duration {
+        until(then, self.clock.now())
+    }
+
     /// Serves the request at once, refuses it at once, or gives it a place.
     pub(crate) fn enter(
         self: &Arc<Self>,

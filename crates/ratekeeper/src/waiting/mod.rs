@@ -3,13 +3,19 @@
 mod acquire;
 mod lines;
 mod newcomer;
+#[cfg(feature = "tokio")]
+mod paced;
+mod shaper;
 mod standing;
 #[cfg(feature = "tokio")]
 mod timer;
 mod wanted;
 
-pub use self::acquire::{Acquire, AcquireAll, AcquireReservation};
+pub use self::acquire::{Acquire, AcquireAll, AcquireReservation, Admitted};
 pub(crate) use self::lines::Lines;
+#[cfg(feature = "tokio")]
+pub use self::paced::{Pace, Paced};
+pub use self::shaper::{Overflow, Ready, Shaper, ShaperBuilder};
 pub(crate) use self::wanted::One;
 
 /// The most that wait in the line of one key, unless said otherwise: whoever comes later is refused at once. At 300

@@ -103,7 +103,7 @@ pub(crate) struct Wanted {
 }
 
 /// What was answered.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Said {
     One(Verdict),
     All(Decision),

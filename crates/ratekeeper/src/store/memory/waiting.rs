@@ -38,7 +38,7 @@ impl MemoryStore {
     /// let minute = NamedLimit::new(&policy, Name::new("minute")?, Limit::per_minute(300));
     /// let store = MemoryStore::builder().max_keys(100_000).build()?;
     /// let request = [Check { limit: &minute, key: "user:42".into(), cost: 1 }];
-    /// assert_eq!(store.acquire(&request)?.await?.remaining, 299);
+    /// assert_eq!(store.acquire(&request)?.await?.remaining(), 299);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
