@@ -21,3 +21,6 @@ pub(crate) use self::wanted::One;
 /// The most that wait in the line of one key, unless said otherwise: whoever comes later is refused at once. At 300
 /// bytes each a line of that length is 300 KB, and at most limits its end is minutes away.
 pub(crate) const DEFAULT_MAX_WAITING: usize = 1_024;
+
+#[cfg(all(test, loom))]
+mod interleavings;

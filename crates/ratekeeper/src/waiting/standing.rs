@@ -33,6 +33,7 @@ pub(super) enum Timer {
     None,
     /// It will look at the agenda.
     Awake,
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "no timer without a runtime"))]
     Asleep {
         until: Micros,
         waker: Waker,
