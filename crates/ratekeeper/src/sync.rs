@@ -1,7 +1,11 @@
-//! The locks of the memory store; loom's under `cfg(loom)`.
+//! The locks of the memory store and of those who wait; loom's under `cfg(loom)`.
 
 #[cfg(loom)]
+pub(crate) use loom::sync::atomic::AtomicUsize;
+#[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
+#[cfg(all(feature = "tokio", not(loom)))]
+pub(crate) use std::sync::atomic::AtomicUsize;
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 

@@ -27,6 +27,9 @@ use crate::sync::{Mutex, lock};
 pub struct ManualClock {
     hands: ratekeeper_core::ManualClock,
     sleepers: Arc<Sleepers>,
+    /// Moves with the hands, and is read with them, so that loom sees who does either; if that matters.
+    #[cfg(loom)]
+    shown: Option<Arc<crate::sync::AtomicUsize>>,
 }
 
 /// Who is to be woken, and when. A limiter is one sleeper, however many wait for it.
@@ -45,6 +48,12 @@ impl ManualClock {
         Self::default()
     }
 
+    /// A clock whose hands loom sees.
+    #[cfg(all(test, loom))]
+    pub(crate) fn shown() -> Self {
+        Self { shown: Some(Arc::new(crate::sync::AtomicUsize::new(0))), ..Self::default() }
+    }
+
     /// A clock at `instant`.
     #[must_use]
     pub fn at(instant: Micros) -> Self {
@@ -55,6 +64,7 @@ impl ManualClock {
 
     /// Moves the hands to `instant`, forwards or backwards.
     pub fn set(&self, instant: Micros) {
+        self.show();
         let is_back = instant < self.hands.now();
         self.hands.set(instant);
         self.wake(is_back);
@@ -62,14 +72,23 @@ impl ManualClock {
 
     /// Moves the hands `by` forwards, at most to [`Micros::MAX`].
     pub fn advance(&self, by: Duration) {
+        self.show();
         self.hands.advance(by);
         self.wake(false);
     }
 
     /// Moves the hands `by` backwards, at most to the epoch.
     pub fn step_back(&self, by: Duration) {
+        self.show();
         self.hands.step_back(by);
         self.wake(true);
+    }
+
+    /// Says that the hands are about to move.
+    #[inline(always)]
+    fn show(&self) {
+        #[cfg(loom)]
+        self.shown.iter().for_each(|shown| drop(shown.fetch_add(1, std::sync::atomic::Ordering::SeqCst)));
     }
 
     /// Wakes those whose time has come, or everybody: in a clock that was set back nobody's time is known.
@@ -94,6 +113,8 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Micros {
+        #[cfg(loom)]
+        self.shown.iter().for_each(|shown| drop(shown.load(std::sync::atomic::Ordering::SeqCst)));
         self.hands.now()
     }
 
@@ -106,7 +127,7 @@ impl Clock for ManualClock {
             }
         }
         // The hands may have moved past it before it lay down.
-        if at <= self.hands.now() {
+        if at <= self.now() {
             self.wake(false);
         }
         true

@@ -6,7 +6,7 @@
 //!
 //! Nothing foreign runs under the lock but the clock and the calendar: wakers are called, and dropped, after it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::standing::Timer;
 use super::standing::{After, Stage, State};
 use super::wanted::{Said, Wanted};
 use crate::clock::StoreClock;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicUsize, Mutex, lock};
 
 /// The most that wait for one store, in all its lines and for all their starts: at 300 bytes each, 20 MB. More than
 /// that have no chance anyway, and whoever makes up keys is not to take the memory.
