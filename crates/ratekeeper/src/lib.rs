@@ -29,8 +29,10 @@
 //! microsecond before `retry_after`, admitted at it.
 //!
 //! # What this crate does not do
-//! It does not wait or queue by itself (a leaky bucket with a queue says how long the caller is to wait), start
-//! threads or timers, do I/O, or share state between processes.
+//! Without features it does not wait (a leaky bucket with a queue says how long the caller is to wait), start threads
+//! or timers, do I/O, or share state between processes. With `tokio` callers wait for their turn
+//! (`acquire`, `Shaper`), by one timer of their runtime; with `redis` states are shared by servers, and one thread holds
+//! the connections. It never reads a configuration file or speaks HTTP.
 //!
 //! # Time
 //! Decisions are timed by [`ProcessClock`], or by a [`ManualClock`] in tests; nobody passes instants in.

@@ -17,6 +17,8 @@ pub(crate) use self::lines::Lines;
 pub use self::paced::{Pace, Paced};
 pub use self::shaper::{Overflow, Ready, Shaper, ShaperBuilder};
 pub(crate) use self::wanted::One;
+#[cfg(all(feature = "redis", feature = "tokio"))]
+pub(crate) use self::wanted::Said;
 
 /// The most that wait in the line of one key, unless said otherwise: whoever comes later is refused at once. At 300
 /// bytes each a line of that length is 300 KB, and at most limits its end is minutes away.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use ratekeeper_core::{Key, Reason, Refused};
 
-use super::shaper::{Ready, Shaper};
+use super::shaper::{Overflow, Ready, Shaper};
 
 /// Paces streams: brings [`paced`](Pace::paced) to all of them.
 pub trait Pace: Stream + Sized {
@@ -42,7 +42,7 @@ pub trait Pace: Stream + Sized {
 
 impl<S: Stream> Pace for S {
     fn paced<'k>(self, shaper: &Shaper, key: impl Into<Key<'k>>) -> Paced<Self> {
-        let next = Box::new(shaper.starts(&key.into()));
+        let next = Box::new(shaper.starts(&key.into(), Overflow::Wait));
         Paced { stream: Box::pin(self), next, item: None, ready: None, is_over: false }
     }
 }

@@ -51,10 +51,18 @@ pub enum Overflow {
 /// # Ok::<(), ratekeeper::Refused>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Shaper {
-    limiter: KeyedLimiter,
+    slots: Slots,
     overflow: Overflow,
+}
+
+/// Where the slots are counted.
+#[derive(Clone)]
+enum Slots {
+    Here(KeyedLimiter),
+    #[cfg(all(feature = "redis", feature = "tokio"))]
+    Shared(std::sync::Arc<crate::store::redis::Turns>),
 }
 
 /// How a [`Shaper`] is to be.
@@ -99,7 +107,7 @@ impl ShaperBuilder {
         if !self.limit.is_queue() {
             return Err(BuildError::NotAQueue);
         }
-        Ok(Shaper { limiter: self.limiter.build()?, overflow: self.overflow })
+        Ok(Shaper { slots: Slots::Here(self.limiter.build()?), overflow: self.overflow })
     }
 }
 
@@ -130,21 +138,31 @@ impl Shaper {
     /// # Panics
     /// The future, if it has to wait outside a tokio runtime with timers.
     pub fn ready<'k>(&self, key: impl Into<Key<'k>>) -> Ready {
-        self.start_of(self.limiter.hash(&key.into()), self.overflow)
+        self.starts(&key.into(), self.overflow)()
     }
 
-    fn start_of(&self, hash: Hash, overflow: Overflow) -> Ready {
-        let one = One::of_limiter(&self.limiter.shared, hash, None, 1);
-        let mut waiter = Waiter::new(SmallVec::from_buf([one]));
-        waiter.change(|wanted| wanted.stands_in_line_for_a_queue = overflow == Overflow::Wait);
-        Ready { waiter }
-    }
-
-    /// One start of the key's after another. Whoever wants them has something that can wait, so they wait in line.
-    #[cfg(feature = "tokio")]
-    pub(super) fn starts(&self, key: &Key<'_>) -> impl Fn() -> Ready + Send + Sync + use<> {
-        let (shaper, hash) = (self.clone(), self.limiter.hash(key));
-        move || shaper.start_of(hash, Overflow::Wait)
+    /// One start of the key's after another.
+    pub(super) fn starts(
+        &self,
+        key: &Key<'_>,
+        overflow: Overflow,
+    ) -> impl Fn() -> Ready + Send + Sync + use<> {
+        let stands_in_line = overflow == Overflow::Wait;
+        let slots = match &self.slots {
+            Slots::Here(limiter) => SlotsOf::Here(limiter.clone(), limiter.hash(key)),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Slots::Shared(turns) => SlotsOf::Shared(turns.turn(key, stands_in_line)),
+        };
+        move || match &slots {
+            SlotsOf::Here(limiter, hash) => {
+                let one = One::of_limiter(&limiter.shared, *hash, None, 1);
+                let mut waiter = Waiter::new(SmallVec::from_buf([one]));
+                waiter.change(|wanted| wanted.stands_in_line_for_a_queue = stands_in_line);
+                Ready { way: Way::Here(waiter) }
+            }
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            SlotsOf::Shared(turn) => Ready { way: Way::Shared(turn.clone()) },
+        }
     }
 
     /// Runs a future from the key's next start on; refused, it is dropped without having been polled.
@@ -159,41 +177,119 @@ impl Shaper {
         Ok(future.await)
     }
 
-    /// How many more may come now, and how long the next would wait ([`Verdict::delay`]); never writes.
-    pub fn peek<'k>(&self, key: impl Into<Key<'k>>) -> Verdict {
-        self.limiter.peek_n(key, 1)
+    /// How many more may come now, and how long the next would wait ([`Verdict::delay`]); never writes. `None` if the
+    /// slots are in a shared store: ask that.
+    pub fn peek<'k>(&self, key: impl Into<Key<'k>>) -> Option<Verdict> {
+        match &self.slots {
+            Slots::Here(limiter) => Some(limiter.peek_n(key, 1)),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Slots::Shared(_) => None,
+        }
     }
 
     /// Refuses all who wait in line, and all who would have to; promised starts are kept. See [`KeyedLimiter::close`].
     pub fn close(&self) {
-        self.limiter.close();
+        match &self.slots {
+            Slots::Here(limiter) => limiter.close(),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Slots::Shared(turns) => turns.close(),
+        }
     }
 
     /// The limit.
     #[must_use]
     pub fn limit(&self) -> &Limit {
-        self.limiter.limit()
+        match &self.slots {
+            Slots::Here(limiter) => limiter.limit(),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Slots::Shared(turns) => turns.limit.limit(),
+        }
     }
 }
 
+#[cfg(all(feature = "redis", feature = "tokio"))]
+impl Shaper {
+    /// A shaper whose slots are counted in Redis or Valkey: starts are spaced over all processes that share the store and
+    /// the limit, in the order in which the store was asked, by its clock.
+    ///
+    /// A start is never before its slot by the store's clock, and at most one round trip after it. With
+    /// [`Overflow::Wait`] the callers of one process stand in line for it, in order, and one of them asks; between processes
+    /// goes first whoever asks first when there is room. While the store does not answer, this instance's share of the
+    /// limit paces its own callers ([`OnStoreError::Local`](crate::OnStoreError::Local)).
+    ///
+    /// ```no_run
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// use ratekeeper::{Algorithm, Limit, Name, NamedLimit, Overflow, RedisStore, Shaper, SharedStore};
+    /// let redis = RedisStore::builder("redis://127.0.0.1:6379".parse()?).build()?;
+    /// let store = SharedStore::builder(redis).instances(3).build()?;
+    /// let paced = Limit::per_second(10).algorithm(Algorithm::LeakyBucket).queue(100);
+    /// let limit = NamedLimit::new(&Name::new("outgoing")?, Name::new("pace")?, paced);
+    /// let shaper = Shaper::shared(store, limit, Overflow::Refuse)?;
+    /// shaper.run("example.org", async { /* the request */ }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::NotAQueue`] if the limit is no leaky bucket with a queue.
+    pub fn shared(
+        store: crate::SharedStore,
+        limit: ratekeeper_core::NamedLimit,
+        overflow: Overflow,
+    ) -> Result<Self, BuildError> {
+        if !limit.limit().is_queue() {
+            return Err(BuildError::NotAQueue);
+        }
+        let turns = crate::store::redis::Turns::new(store, limit, super::DEFAULT_MAX_WAITING);
+        Ok(Self { slots: Slots::Shared(std::sync::Arc::new(turns)), overflow })
+    }
+}
+
+/// The slots of one key.
+enum SlotsOf {
+    Here(KeyedLimiter, Hash),
+    #[cfg(all(feature = "redis", feature = "tokio"))]
+    Shared(crate::store::redis::Turn),
+}
+
 /// The next start: see [`Shaper::ready`].
-#[derive(Debug)]
 #[must_use = "it has no slot until it is awaited"]
 pub struct Ready {
-    waiter: Waiter,
+    way: Way,
+}
+
+enum Way {
+    Here(Waiter),
+    /// Not begun.
+    #[cfg(all(feature = "redis", feature = "tokio"))]
+    Shared(crate::store::redis::Turn),
+    #[cfg(all(feature = "redis", feature = "tokio"))]
+    Asking(Pin<Box<dyn Future<Output = Result<Admitted, Refused>> + Send>>),
 }
 
 impl Ready {
     /// Work as long as `cost` units: the start after it comes so much later.
     pub fn cost(mut self, cost: u64) -> Self {
-        self.waiter.change(|wanted| wanted.set_cost(cost));
+        match &mut self.way {
+            Way::Here(waiter) => waiter.change(|wanted| wanted.set_cost(cost)),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Way::Shared(turn) => turn.cost = cost,
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Way::Asking(_) => {}
+        }
         self
     }
 
     /// How long it may wait at most: see [`Acquire::within`](crate::Acquire::within). A slot that would begin later is
     /// not taken.
     pub fn within(mut self, within: Duration) -> Self {
-        self.waiter.set_within(within);
+        match &mut self.way {
+            Way::Here(waiter) => waiter.set_within(within),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Way::Shared(turn) => turn.within = Some(within),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Way::Asking(_) => {}
+        }
         self
     }
 }
@@ -202,7 +298,34 @@ impl Future for Ready {
     type Output = Result<Admitted, Refused>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.waiter.poll(cx)
+        #[cfg(all(feature = "redis", feature = "tokio"))]
+        if let Way::Shared(turn) = &self.way {
+            self.way = Way::Asking(Box::pin(turn.clone().come()));
+        }
+        match &mut self.way {
+            Way::Here(waiter) => waiter.poll(cx),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Way::Asking(asking) => asking.as_mut().poll(cx),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Way::Shared(_) => Poll::Pending,
+        }
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.way {
+            Way::Here(waiter) => f.debug_tuple("Ready").field(waiter).finish(),
+            #[cfg(all(feature = "redis", feature = "tokio"))]
+            Way::Shared(_) | Way::Asking(_) => f.write_str("Ready"),
+        }
+    }
+}
+
+impl fmt::Debug for Shaper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Shaper");
+        text.field("limit", self.limit()).field("overflow", &self.overflow).finish_non_exhaustive()
     }
 }
 

@@ -34,10 +34,7 @@ pub(super) enum Timer {
     /// It will look at the agenda.
     Awake,
     #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "no timer without a runtime"))]
-    Asleep {
-        until: Micros,
-        waker: Waker,
-    },
+    Asleep { until: Micros, waker: Waker },
 }
 
 /// The line of one key. It is there only while somebody stands in it.

@@ -14,5 +14,7 @@ mod partitions;
 mod permissions;
 mod remembered;
 mod resharding;
+#[cfg(feature = "tokio")]
+mod shaping;
 mod subject;
 mod support;

@@ -4,6 +4,7 @@
 
 mod cancelling;
 mod crowd;
+mod examples;
 mod order;
 mod paused;
 mod properties;

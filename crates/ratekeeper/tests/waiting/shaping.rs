@@ -237,7 +237,7 @@ fn holds(rule: &Rule, overflow: Overflow, moves: &[Move]) -> Result<(), String> 
     }
     theorem::check_spacing(rule, &starts)?;
     crowd.advance(Duration::from_micros(rule.full_period_us() * 2));
-    let rest = shaper.peek("k");
+    let rest = shaper.peek("k").unwrap();
     let is_fresh = rest.delay().is_zero() && rest.reset_after().is_zero();
     if is_fresh { Ok(()) } else { Err(format!("something is owed: {rest:?}")) }
 }

@@ -20,3 +20,5 @@ pub use shared::{
     Demand, Finding, OnStoreError, Probe, SharedReservation, SharedStore, SharedStoreBuilder, StoreCounts,
     StoreObserver, StoreStatus,
 };
+#[cfg(feature = "tokio")]
+pub(crate) use shared::{Turn, Turns};

@@ -7,6 +7,8 @@ mod remembered;
 mod reservation;
 mod share;
 mod told;
+#[cfg(feature = "tokio")]
+mod turns;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +20,9 @@ use ratekeeper_core::{Ask, Check, Clock as _, Decision, StoreError, Trouble};
 
 pub use probe::{Finding, Probe};
 pub use reservation::SharedReservation;
+#[cfg(feature = "tokio")]
+pub(crate) use turns::{Turn, Turns};
+
 pub use told::{StoreCounts, StoreObserver, StoreStatus};
 
 use self::breaker::{Breaker, Change, OPEN_FOR};
