@@ -7,7 +7,10 @@
 //! waits for as long as it is told is never too early.
 //!
 //! What is the same on every answer is made once, as a [`LimitItem`]; what differs is appended to the caller's
-//! buffer, digit by digit.
+//! buffer, digit by digit. What others write in the first two is read by [`read_limit_field`] and
+//! [`read_policy_field`].
+
+mod parse;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,6 +20,10 @@ use crate::decision::Verdict;
 use crate::limit::Limit;
 use crate::store::Name;
 use crate::time::{Micros, whole_micros};
+
+pub use parse::{
+    MAX_FIELD_BYTES, MAX_FIELD_ITEMS, ToldLimit, ToldPolicy, read_limit_field, read_policy_field,
+};
 
 /// The largest integer of a structured field: 15 digits. What is larger is told as this.
 pub const MAX_FIELD_INTEGER: u64 = 999_999_999_999_999;

@@ -56,8 +56,8 @@ pub use denial::Denial;
 pub use elsewhere::{Arithmetic, BackTerms, LogReading, Span, evaluate_log, evaluate_up_to};
 pub use forecast::Forecast;
 pub use headers::{
-    LimitItem, MAX_FIELD_INTEGER, Quota, XRateLimit, policy_field, retry_after_seconds, write_decimal,
-    write_limit_field,
+    LimitItem, MAX_FIELD_BYTES, MAX_FIELD_INTEGER, MAX_FIELD_ITEMS, Quota, ToldLimit, ToldPolicy, XRateLimit,
+    policy_field, read_limit_field, read_policy_field, retry_after_seconds, write_decimal, write_limit_field,
 };
 pub use key::{Key, MAX_KEY_BYTES, Part};
 pub use limit::{

@@ -10,5 +10,6 @@ mod groups;
 mod headers;
 mod purity;
 mod range;
+mod reading;
 mod spending;
 mod subject;
