@@ -10,6 +10,7 @@ use super::root;
 /// A crate may depend on crates of a lower rank. A new crate needs a row, a new rank a reason in ARCHITECTURE.
 const RANKS: [(&str, u32); 7] = [
     ("ratekeeper-core", 0),
+    ("ratekeeper-client", 1),
     ("ratekeeper-policy", 1),
     ("ratekeeper-testkit", 1),
     ("ratekeeper", 2),

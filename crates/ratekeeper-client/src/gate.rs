@@ -1,0 +1,327 @@
+//! What one key has learned from all its answers: when it may be sent to.
+
+use std::time::Duration;
+
+use ratekeeper_core::{Ask, Limit, Micros, Moment, State, decide_one};
+
+use crate::draw::{Draw, micros_up, until};
+use crate::hint::LimitInfo;
+use crate::settings::{Pace, Settings};
+
+/// Limits that a key remembers; of more, those that were not heard of for longest are forgotten.
+pub const MAX_LEARNED: usize = 32;
+/// A gate is closed for no longer than this by one refusal, however long it asks for: then somebody asks again.
+pub const MAX_CLOSED: Duration = Duration::from_secs(3_600);
+/// A gate that is closed for longer lets one call through after so long, to see whether it still must be.
+pub const PROBE_AFTER: Duration = Duration::from_secs(600);
+/// How far apart calls leave after a pause if nothing is known of the rate.
+const LEAST_STEP: Duration = Duration::from_millis(10);
+/// Calls that waited leave one after another for at least so long.
+const LEAST_SPREAD: Duration = Duration::from_secs(1);
+
+/// What is known about one limit of the server's.
+#[derive(Clone, Debug)]
+struct Learned {
+    name: String,
+    /// What is left by our own count; unknown once `until` has passed.
+    left: Option<u64>,
+    /// When there is more, and how much later than that we come.
+    until: Micros,
+    jitter: Duration,
+    step: Duration,
+    /// The number of the send that this was an answer to.
+    send: u64,
+    /// When it was last heard of, as a number of answers.
+    heard: u64,
+}
+
+/// Calls leave one after another for a while after a pause.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    next: Micros,
+    step: Duration,
+    ends: Micros,
+}
+
+/// The number of a send, which its answer is to bring back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Send {
+    number: u64,
+    probe: bool,
+}
+
+/// Whether a call may be sent now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// It may, and counts as sent.
+    Go(Send),
+    /// Not before this.
+    Wait(Micros),
+    /// Not before another call has its answer.
+    Full,
+}
+
+/// The gate of one key: pure, and of bounded size.
+///
+/// Whoever drives it asks [`may_send`](Self::may_send) before each send, in the order of arrival, hands in each
+/// answer by [`learn`](Self::learn) and [`close`](Self::close), and says by [`answered`](Self::answered) that a send
+/// is over.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    learned: Vec<Learned>,
+    closed: Option<Micros>,
+    probe: Option<Micros>,
+    spread: Option<Spread>,
+    own: Option<State>,
+    in_flight: u32,
+    sends: u64,
+    /// Sends that were made when the gate was last closed.
+    sends_at_close: u64,
+    answers: u64,
+}
+
+impl Gate {
+    /// The gate of a key that nothing is known of.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the next call may be sent now; if so, it counts as sent. `behind` calls wait for their turn after it.
+    pub fn may_send(&mut self, settings: &Settings, behind: usize, now: Micros, draw: Draw) -> Entry {
+        if settings.max_in_flight.is_some_and(|most| self.in_flight >= most) {
+            return Entry::Full;
+        }
+        let probe = match self.closed_until(settings, now) {
+            None => {
+                self.reopened(now);
+                false
+            }
+            Some((opens, step)) => {
+                self.expect_probe(opens, now);
+                match self.probe {
+                    Some(at) if at <= now => {
+                        self.probe = Some(now.saturating_add(PROBE_AFTER));
+                        true
+                    }
+                    at => {
+                        self.spread_from(opens, step, now);
+                        return Entry::Wait(at.map_or(opens, |at| at.min(opens)));
+                    }
+                }
+            }
+        };
+        if let Some(spread) = self.spread.filter(|spread| now < spread.next && !probe) {
+            return Entry::Wait(spread.next);
+        }
+        if let Some(wait) = settings.own_limit.and_then(|own| self.own_wait(&own, now)) {
+            return Entry::Wait(now.saturating_add(wait));
+        }
+        self.leave(settings, behind, now, draw);
+        Entry::Go(Send { number: self.sends, probe })
+    }
+
+    /// When the gate opens, or would let a probe through; `None` if it is open. What is left of a queue before it,
+    /// or of our own limit, is not looked at.
+    #[must_use]
+    pub fn opens(&self, settings: &Settings, now: Micros) -> Option<Micros> {
+        let (opens, _) = self.closed_until(settings, now)?;
+        Some(self.probe.map_or(opens, |probe| probe.min(opens)).max(now))
+    }
+
+    /// How far apart calls that wait leave.
+    #[must_use]
+    pub fn step(&self) -> Duration {
+        self.spread.map_or(Duration::ZERO, |spread| spread.step)
+    }
+
+    fn own_wait(&mut self, own: &Limit, now: Micros) -> Option<Duration> {
+        let state = self.own.unwrap_or(State::FRESH);
+        let (written, verdict) = decide_one(own, state, &Moment::at(now), 1, Ask::Acquire);
+        self.own = written.or(self.own);
+        if verdict.allowed() { None } else { Some(verdict.retry_after().unwrap_or(MAX_CLOSED)) }
+    }
+
+    /// Counts a call as sent.
+    fn leave(&mut self, settings: &Settings, behind: usize, now: Micros, draw: Draw) {
+        self.sends += 1;
+        self.in_flight = self.in_flight.saturating_add(1);
+        for limit in &mut self.learned {
+            limit.left = limit.left.map(|left| left.saturating_sub(1));
+        }
+        let smooth = match settings.pace {
+            Pace::Smooth { .. } => self.smooth_step(now),
+            Pace::Off | Pace::GateAtZero => None,
+        };
+        match &mut self.spread {
+            Some(spread) if behind > 0 => {
+                spread.next = now.saturating_add(spread.step).saturating_add(draw.up_to(spread.step / 4));
+            }
+            _ => {
+                self.spread = smooth.map(|step| {
+                    let next = now.saturating_add(step);
+                    Spread { next, step, ends: next }
+                });
+            }
+        }
+    }
+
+    /// The longest distance that lets what is left last until there is more.
+    fn smooth_step(&self, now: Micros) -> Option<Duration> {
+        let steps = self.learned.iter().filter_map(|limit| {
+            let left = u32::try_from(limit.left?.max(1)).unwrap_or(u32::MAX);
+            let rest = until(now, limit.until);
+            Some((rest / left).max(limit.step.min(rest)))
+        });
+        steps.max().filter(|step| !step.is_zero())
+    }
+
+    /// When the gate opens by all that is known, and how far apart calls leave then; `None` if it is open.
+    fn closed_until(&self, settings: &Settings, now: Micros) -> Option<(Micros, Duration)> {
+        let reserve = match settings.pace {
+            Pace::Off => None,
+            Pace::GateAtZero => Some(0),
+            Pace::Smooth { reserve } => Some(reserve),
+        };
+        let used_up = |limit: &&Learned| limit.left.is_some_and(|left| Some(left) <= reserve);
+        let exhausted = self.learned.iter().filter(used_up);
+        let learned = exhausted.map(|limit| (limit.until.saturating_add(limit.jitter), limit.step)).max();
+        let closed = self.closed.map(|closed| (closed, LEAST_STEP));
+        learned.max(closed).filter(|(opens, _)| *opens > now)
+    }
+
+    fn expect_probe(&mut self, opens: Micros, now: Micros) {
+        if self.probe.is_none() && until(now, opens) > PROBE_AFTER {
+            self.probe = Some(now.saturating_add(PROBE_AFTER));
+        }
+    }
+
+    /// Whoever waits now leaves one after another once the gate opens.
+    fn spread_from(&mut self, opens: Micros, step: Duration, now: Micros) {
+        if self.spread.is_none_or(|spread| spread.next < opens) {
+            let ends = opens.saturating_add(until(now, opens).max(LEAST_SPREAD));
+            self.spread = Some(Spread { next: opens, step, ends });
+            self.sends_at_close = self.sends;
+        }
+    }
+
+    /// Forgets what has ended by itself.
+    fn reopened(&mut self, now: Micros) {
+        self.probe = None;
+        self.closed = None;
+        self.spread = self.spread.filter(|spread| now < spread.ends);
+        for limit in self.learned.iter_mut().filter(|limit| limit.until <= now) {
+            limit.left = None;
+        }
+    }
+
+    /// Takes what an answer to `send` tells about limits.
+    pub fn learn(&mut self, settings: &Settings, send: Send, told: &[LimitInfo], now: Micros, draw: Draw) {
+        self.answers += 1;
+        let in_between = self.sends.saturating_sub(send.number);
+        let mut there_is_more = false;
+        for limit in told {
+            // Without a time there is nothing to wait for.
+            let Some(wait) = limit.wait else { continue };
+            let left = limit.remaining.saturating_sub(in_between);
+            there_is_more |= left > 0;
+            let heard = self.answers;
+            let known = self.learned.iter().position(|known| known.name == limit.name);
+            if let Some(known) = known.and_then(|place| self.learned.get_mut(place)) {
+                known.heard = heard;
+                if send.number < known.send {
+                    // What was true earlier can only say that less is left.
+                    known.left = known.left.map(|known| known.min(left));
+                    continue;
+                }
+            }
+            let news = Learned {
+                name: limit.name.clone(),
+                left: Some(left),
+                until: now.saturating_add(wait).saturating_add(limit.margin),
+                jitter: draw.up_to(settings.most_jitter(wait)),
+                step: step_of(limit, wait),
+                send: send.number,
+                heard,
+            };
+            match known.and_then(|place| self.learned.get_mut(place)) {
+                Some(known) => *known = news,
+                None => self.remember(news),
+            }
+        }
+        let is_news = send.number > self.sends_at_close;
+        self.settle(settings, there_is_more && is_news, now);
+    }
+
+    /// What an answer changes for those who wait.
+    fn settle(&mut self, settings: &Settings, there_is_more: bool, now: Micros) {
+        if there_is_more && settings.pace == Pace::GateAtZero {
+            self.spread = None;
+        }
+        match (self.closed_until(settings, now), &mut self.spread) {
+            (Some((opens, _)), _) => self.expect_probe(opens, now),
+            // It has opened earlier than it was to, and nobody has left yet.
+            (None, Some(spread)) if self.sends == self.sends_at_close => spread.next = spread.next.min(now),
+            (None, _) => {}
+        }
+    }
+
+    fn remember(&mut self, news: Learned) {
+        if self.learned.len() < MAX_LEARNED {
+            self.learned.push(news);
+        } else if let Some(oldest) = self.learned.iter_mut().min_by_key(|limit| limit.heard) {
+            *oldest = news;
+        }
+    }
+
+    /// Closes the gate for a wait, its jitter included, and at most for [`MAX_CLOSED`]. It is never opened earlier
+    /// than it was to be.
+    pub fn close(&mut self, wait: Duration, now: Micros) {
+        let opens = now.saturating_add(micros_up(wait).min(MAX_CLOSED));
+        self.closed = self.closed.max(Some(opens));
+        self.sends_at_close = self.sends;
+        self.expect_probe(opens, now);
+    }
+
+    /// A probe was let through: what was remembered is over, but for what its own answer has told.
+    pub fn probed(&mut self, settings: &Settings, send: Send, told: &[LimitInfo], now: Micros) {
+        if !send.probe {
+            return;
+        }
+        self.closed = None;
+        self.probe = None;
+        for limit in &mut self.learned {
+            if limit.left == Some(0) && told.iter().all(|told| told.name != limit.name) {
+                limit.left = None;
+            }
+        }
+        // Those who wait begin to leave now.
+        self.sends_at_close = self.sends;
+        self.settle(settings, false, now);
+    }
+
+    /// A send is over: it has an answer, or will not get any.
+    pub fn answered(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// How many limits of the server's it remembers: [`MAX_LEARNED`] at most.
+    #[must_use]
+    pub fn learned(&self) -> usize {
+        self.learned.len()
+    }
+}
+
+/// How far apart calls leave once a limit has more: as its quota and window say, or as if the quota came evenly.
+fn step_of(limit: &LimitInfo, wait: Duration) -> Duration {
+    let Some(quota) = limit.quota.map(|quota| u32::try_from(quota).unwrap_or(u32::MAX).max(1)) else {
+        return LEAST_STEP;
+    };
+    match limit.window {
+        Some(window) => window / quota,
+        None => (wait / quota).max(LEAST_STEP),
+    }
+}
+
+#[cfg(test)]
+mod tests;
