@@ -19,20 +19,57 @@ const LEAST_STEP: Duration = Duration::from_millis(10);
 /// Calls that waited leave one after another for at least so long.
 const LEAST_SPREAD: Duration = Duration::from_secs(1);
 
-/// What is known about one limit of the server's.
-#[derive(Clone, Debug)]
-struct Learned {
-    name: String,
-    /// What is left by our own count; unknown once `until` has passed.
-    left: Option<u64>,
+/// Answers about one limit that are remembered, of those that may have been made in another order than they came in.
+const MAX_READINGS: usize = 16;
+
+/// What one answer told about a limit.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// Its place in the order in which answers came.
+    heard: u64,
+    left: u64,
     /// When there is more, and how much later than that we come.
     until: Micros,
     jitter: Duration,
+}
+
+impl Reading {
+    fn opens(&self) -> Micros {
+        self.until.saturating_add(self.jitter)
+    }
+}
+
+/// What is known about one limit of the server's.
+///
+/// Answers to calls that were under way together may come in another order than they were made in, so no single one
+/// says what is left: all of them together do. A reading counts until one is there of a call that was sent after
+/// it came, and at most until its own time is over.
+#[derive(Clone, Debug)]
+struct Learned {
+    name: String,
+    readings: Vec<Reading>,
     step: Duration,
-    /// The number of the send that this was an answer to.
-    send: u64,
-    /// When it was last heard of, as a number of answers.
+    /// The last answer that told about it.
     heard: u64,
+}
+
+impl Learned {
+    /// The least that is left by all readings that still count, and when that ends.
+    fn least(&self, now: Micros) -> Option<&Reading> {
+        self.readings.iter().filter(|reading| reading.opens() > now).min_by_key(|reading| reading.left)
+    }
+
+    /// Takes a reading of a call before which so many answers had come.
+    fn take(&mut self, reading: Reading, heard_before: u64) {
+        self.readings.retain(|known| known.heard > heard_before);
+        if self.readings.len() >= MAX_READINGS {
+            // The most that is left says the least.
+            if let Some((place, _)) = self.readings.iter().enumerate().max_by_key(|(_, known)| known.left) {
+                self.readings.swap_remove(place);
+            }
+        }
+        self.readings.push(reading);
+    }
 }
 
 /// Calls leave one after another for a while after a pause.
@@ -47,6 +84,8 @@ struct Spread {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Send {
     number: u64,
+    /// Answers that had come before it was sent.
+    heard_before: u64,
     probe: bool,
 }
 
@@ -57,15 +96,15 @@ pub enum Entry {
     Go(Send),
     /// Not before this.
     Wait(Micros),
-    /// Not before another call has its answer.
-    Full,
+    /// Not before another call has its answer, or this.
+    Full(Micros),
 }
 
 /// The gate of one key: pure, and of bounded size.
 ///
-/// Whoever drives it asks [`may_send`](Self::may_send) before each send, in the order of arrival, hands in each
-/// answer by [`learn`](Self::learn) and [`close`](Self::close), and says by [`answered`](Self::answered) that a send
-/// is over.
+/// Whoever drives it asks [`may_send`](Self::may_send) before each send, in the order of arrival, and ends each by
+/// [`learn`](Self::learn) with what its answer told, or [`lost`](Self::lost) if there is none. A refusal is
+/// [`close`](Self::close) besides.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     learned: Vec<Learned>,
@@ -90,7 +129,7 @@ impl Gate {
     /// Whether the next call may be sent now; if so, it counts as sent. `behind` calls wait for their turn after it.
     pub fn may_send(&mut self, settings: &Settings, behind: usize, now: Micros, draw: Draw) -> Entry {
         if settings.max_in_flight.is_some_and(|most| self.in_flight >= most) {
-            return Entry::Full;
+            return Entry::Full(Micros::MAX);
         }
         let probe = match self.closed_until(settings, now) {
             None => {
@@ -114,11 +153,14 @@ impl Gate {
         if let Some(spread) = self.spread.filter(|spread| now < spread.next && !probe) {
             return Entry::Wait(spread.next);
         }
+        if let Some(at) = self.taken_until(settings, now).filter(|_| !probe) {
+            return Entry::Full(at);
+        }
         if let Some(wait) = settings.own_limit.and_then(|own| self.own_wait(&own, now)) {
             return Entry::Wait(now.saturating_add(wait));
         }
         self.leave(settings, behind, now, draw);
-        Entry::Go(Send { number: self.sends, probe })
+        Entry::Go(Send { number: self.sends, heard_before: self.answers, probe })
     }
 
     /// When the gate opens, or would let a probe through; `None` if it is open. What is left of a queue before it,
@@ -146,9 +188,6 @@ impl Gate {
     fn leave(&mut self, settings: &Settings, behind: usize, now: Micros, draw: Draw) {
         self.sends += 1;
         self.in_flight = self.in_flight.saturating_add(1);
-        for limit in &mut self.learned {
-            limit.left = limit.left.map(|left| left.saturating_sub(1));
-        }
         let smooth = match settings.pace {
             Pace::Smooth { .. } => self.smooth_step(now),
             Pace::Off | Pace::GateAtZero => None,
@@ -168,9 +207,11 @@ impl Gate {
 
     /// The longest distance that lets what is left last until there is more.
     fn smooth_step(&self, now: Micros) -> Option<Duration> {
+        let in_flight = u64::from(self.in_flight);
         let steps = self.learned.iter().filter_map(|limit| {
-            let left = u32::try_from(limit.left?.max(1)).unwrap_or(u32::MAX);
-            let rest = until(now, limit.until);
+            let reading = limit.least(now)?;
+            let left = u32::try_from(reading.left.saturating_sub(in_flight).max(1)).unwrap_or(u32::MAX);
+            let rest = until(now, reading.until);
             Some((rest / left).max(limit.step.min(rest)))
         });
         steps.max().filter(|step| !step.is_zero())
@@ -178,16 +219,21 @@ impl Gate {
 
     /// When the gate opens by all that is known, and how far apart calls leave then; `None` if it is open.
     fn closed_until(&self, settings: &Settings, now: Micros) -> Option<(Micros, Duration)> {
-        let reserve = match settings.pace {
-            Pace::Off => None,
-            Pace::GateAtZero => Some(0),
-            Pace::Smooth { reserve } => Some(reserve),
-        };
-        let used_up = |limit: &&Learned| limit.left.is_some_and(|left| Some(left) <= reserve);
-        let exhausted = self.learned.iter().filter(used_up);
-        let learned = exhausted.map(|limit| (limit.until.saturating_add(limit.jitter), limit.step)).max();
+        let reserve = reserve(settings);
+        let exhausted = self.learned.iter().filter_map(|limit| {
+            let used_up = limit.readings.iter().filter(|reading| Some(reading.left) <= reserve);
+            Some((used_up.map(Reading::opens).max()?, limit.step))
+        });
         let closed = self.closed.map(|closed| (closed, LEAST_STEP));
-        learned.max(closed).filter(|(opens, _)| *opens > now)
+        exhausted.max().max(closed).filter(|(opens, _)| *opens > now)
+    }
+
+    /// When the gate opens if what is left may already be taken by calls that have no answer yet.
+    fn taken_until(&self, settings: &Settings, now: Micros) -> Option<Micros> {
+        let reserve = reserve(settings)?;
+        let taken = self.learned.iter().filter_map(|limit| limit.least(now));
+        let taken = taken.filter(|reading| reading.left.saturating_sub(u64::from(self.in_flight)) <= reserve);
+        taken.map(Reading::opens).max()
     }
 
     fn expect_probe(&mut self, opens: Micros, now: Micros) {
@@ -210,47 +256,58 @@ impl Gate {
         self.probe = None;
         self.closed = None;
         self.spread = self.spread.filter(|spread| now < spread.ends);
-        for limit in self.learned.iter_mut().filter(|limit| limit.until <= now) {
-            limit.left = None;
+        for limit in &mut self.learned {
+            limit.readings.retain(|reading| reading.opens() > now);
         }
     }
 
-    /// Takes what an answer to `send` tells about limits.
+    /// Ends a send with what its answer tells about limits.
     pub fn learn(&mut self, settings: &Settings, send: Send, told: &[LimitInfo], now: Micros, draw: Draw) {
         self.answers += 1;
-        let in_between = self.sends.saturating_sub(send.number);
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let heard = self.answers;
         let mut there_is_more = false;
         for limit in told {
             // Without a time there is nothing to wait for.
             let Some(wait) = limit.wait else { continue };
-            let left = limit.remaining.saturating_sub(in_between);
-            there_is_more |= left > 0;
-            let heard = self.answers;
-            let known = self.learned.iter().position(|known| known.name == limit.name);
-            if let Some(known) = known.and_then(|place| self.learned.get_mut(place)) {
-                known.heard = heard;
-                if send.number < known.send {
-                    // What was true earlier can only say that less is left.
-                    known.left = known.left.map(|known| known.min(left));
-                    continue;
-                }
-            }
-            let news = Learned {
-                name: limit.name.clone(),
-                left: Some(left),
+            there_is_more |= limit.remaining > 0;
+            let reading = Reading {
+                heard,
+                left: limit.remaining,
                 until: now.saturating_add(wait).saturating_add(limit.margin),
                 jitter: draw.up_to(settings.most_jitter(wait)),
-                step: step_of(limit, wait),
-                send: send.number,
-                heard,
             };
-            match known.and_then(|place| self.learned.get_mut(place)) {
-                Some(known) => *known = news,
-                None => self.remember(news),
+            let step = step_of(limit, wait);
+            match self.learned.iter_mut().find(|known| known.name == limit.name) {
+                Some(known) => {
+                    (known.heard, known.step) = (heard, step);
+                    known.take(reading, send.heard_before);
+                }
+                None => {
+                    let (name, readings) = (limit.name.clone(), vec![reading]);
+                    self.remember(Learned { name, readings, step, heard });
+                }
             }
+        }
+        if told.is_empty() {
+            self.charge();
         }
         let is_news = send.number > self.sends_at_close;
         self.settle(settings, there_is_more && is_news, now);
+    }
+
+    /// Ends a send that has no answer, and will not get any: it may have been counted.
+    pub fn lost(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.charge();
+    }
+
+    /// A call may have taken a unit of every limit: nothing says of which. (An answer that tells about some says that
+    /// it was counted by those.)
+    fn charge(&mut self) {
+        for reading in self.learned.iter_mut().flat_map(|limit| &mut limit.readings) {
+            reading.left = reading.left.saturating_sub(1);
+        }
     }
 
     /// What an answer changes for those who wait.
@@ -290,25 +347,27 @@ impl Gate {
         }
         self.closed = None;
         self.probe = None;
-        for limit in &mut self.learned {
-            if limit.left == Some(0) && told.iter().all(|told| told.name != limit.name) {
-                limit.left = None;
-            }
+        for limit in self.learned.iter_mut().filter(|limit| told.iter().all(|told| told.name != limit.name)) {
+            limit.readings.clear();
         }
         // Those who wait begin to leave now.
         self.sends_at_close = self.sends;
         self.settle(settings, false, now);
     }
 
-    /// A send is over: it has an answer, or will not get any.
-    pub fn answered(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-    }
-
     /// How many limits of the server's it remembers: [`MAX_LEARNED`] at most.
     #[must_use]
     pub fn learned(&self) -> usize {
         self.learned.len()
+    }
+}
+
+/// What is left of every limit to others; `None`: what remains is not looked at.
+const fn reserve(settings: &Settings) -> Option<u64> {
+    match settings.pace {
+        Pace::Off => None,
+        Pace::GateAtZero => Some(0),
+        Pace::Smooth { reserve } => Some(reserve),
     }
 }
 

@@ -81,11 +81,15 @@ impl Drop for Place<'_> {
 pub(crate) struct Ticket {
     pub(crate) lane: Arc<Lane>,
     pub(crate) send: Send,
+    /// Whether the gate has been told of its answer.
+    pub(crate) heard: bool,
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.lane.kept().gate.answered();
+        if !self.heard {
+            self.lane.kept().gate.lost();
+        }
         self.lane.changed.notify_waiters();
     }
 }

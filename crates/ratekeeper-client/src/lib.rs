@@ -80,3 +80,8 @@ pub use report::{Gated, RetryReport};
 #[cfg(feature = "tower")]
 pub use service::{Cloned, Once, PoliteLayer, PoliteService, Replay};
 pub use settings::{Generate, Pace, Repeat, Settings, SettingsError};
+
+/// The code of the page about this crate compiles.
+#[cfg(all(doctest, feature = "reqwest"))]
+#[doc = include_str!("../../../docs/client.md")]
+pub struct Page;

@@ -102,7 +102,7 @@ impl Run {
         match admitted {
             Ok(send) => {
                 self.attempts += 1;
-                Ok(Ticket { lane, send })
+                Ok(Ticket { lane, send, heard: false })
             }
             Err(opens) => {
                 let retry_after = until(self.now(), opens);
@@ -137,9 +137,9 @@ impl Run {
                 let look_again = match entry {
                     Entry::Go(send) => return Ok(send),
                     Entry::Wait(at) if at > latest => return Err(at),
-                    Entry::Full if now >= latest => return Err(latest),
+                    Entry::Full(_) if now >= latest => return Err(latest),
                     Entry::Wait(at) => at,
-                    Entry::Full => latest,
+                    Entry::Full(at) => at.min(latest),
                 };
                 if look_again > now {
                     self.shared.tell(&Event::Waiting { key: &lane.key, wait: until(now, look_again) });
@@ -181,7 +181,7 @@ impl Run {
     /// Takes the head of an answer: what it tells is learned by all, and this call is done or will try again.
     pub(crate) fn answered(
         &mut self,
-        ticket: Ticket,
+        mut ticket: Ticket,
         status: StatusCode,
         headers: &HeaderMap,
         body: Option<&[u8]>,
@@ -193,10 +193,11 @@ impl Run {
         let (now, draw) = (self.now(), self.shared.dice.draw());
         let call = self.call(replayable);
         let mut kept = self.lane.kept();
+        kept.gate.learn(&self.settings, ticket.send, &hint.limits, now, draw);
+        ticket.heard = true;
         if class == Class::Success {
             kept.gate.probed(&self.settings, ticket.send, &hint.limits, now);
         }
-        kept.gate.learn(&self.settings, ticket.send, &hint.limits, now, draw);
         if let Some(pause) = pause(&self.settings, &call, status, class, &hint, draw) {
             kept.gate.close(pause, now);
         }

@@ -121,8 +121,9 @@ impl<S, R: Clone> Layer<S> for PoliteLayer<R> {
 
 /// A service that waits at the gate of a request's key, and repeats what may be repeated.
 ///
-/// It is always ready: a wait depends on the request, so it is made within the call, and the inner service is made
-/// ready after it. Otherwise a call that waits for one host would hold a place that a call to another could use.
+/// It is always ready, so `call` needs nothing before it: a wait depends on the request, so it is made within the
+/// call, and the inner service is made ready after it. Otherwise a call that waits for one host would hold a place
+/// that a call to another could use.
 ///
 /// Every answer has a [`RetryReport`](crate::RetryReport) among its extensions. A call that may not be sent fails
 /// with [`Gated`](crate::Gated); other errors are the inner service's.

@@ -73,7 +73,7 @@ fn what_is_sent_meanwhile_is_taken_from_what_an_answer_says_is_left() {
     go(&mut gate, 0, at(0));
     gate.learn(&SETTINGS, first, &[told("d", 3, 60, None)], at(0), Draw::LEAST);
     go(&mut gate, 0, at(0));
-    assert_eq!(gate.may_send(&SETTINGS, 0, at(0), Draw::LEAST), Entry::Wait(at(60_000)));
+    assert_eq!(gate.may_send(&SETTINGS, 0, at(0), Draw::LEAST), Entry::Full(at(60_000)));
 }
 
 #[test]
@@ -82,7 +82,36 @@ fn an_answer_on_its_way_opens_a_gate_that_our_own_count_has_closed() {
     let first = go(&mut gate, 0, at(0));
     gate.learn(&SETTINGS, first, &[told("d", 1, 9, None)], at(0), Draw::LEAST);
     let second = go(&mut gate, 0, at(0));
-    assert_eq!(gate.may_send(&SETTINGS, 0, at(0), Draw::LEAST), Entry::Wait(at(9_000)));
+    assert_eq!(gate.may_send(&SETTINGS, 0, at(0), Draw::LEAST), Entry::Full(at(9_000)));
     gate.learn(&SETTINGS, second, &[told("d", 4, 9, None)], at(100), Draw::LEAST);
     go(&mut gate, 0, at(100));
+}
+
+#[test]
+fn answers_that_come_in_another_order_than_they_were_made_in_leave_no_more_than_there_is() {
+    let mut gate = Gate::new();
+    let (first, second) = (go(&mut gate, 0, at(0)), go(&mut gate, 0, at(0)));
+    // The server took the second one first: 5 were left, and then 4.
+    gate.learn(&SETTINGS, first, &[told("d", 4, 9, None)], at(0), Draw::LEAST);
+    gate.learn(&SETTINGS, second, &[told("d", 5, 9, None)], at(0), Draw::LEAST);
+    for _ in 0..4 {
+        go(&mut gate, 0, at(0));
+    }
+    assert_eq!(gate.may_send(&SETTINGS, 0, at(0), Draw::LEAST), Entry::Full(at(9_000)));
+}
+
+#[test]
+fn what_has_no_answer_yet_is_waited_for_and_what_will_have_none_counts_as_taken() {
+    let mut gate = Gate::new();
+    let first = go(&mut gate, 0, at(0));
+    gate.learn(&SETTINGS, first, &[told("day", 2, 36_000, None)], at(0), Draw::LEAST);
+    let (second, _lost) = (go(&mut gate, 0, at(0)), go(&mut gate, 0, at(0)));
+    assert!(matches!(gate.may_send(&SETTINGS, 0, at(0), Draw::LEAST), Entry::Full(_)));
+    assert_eq!(gate.opens(&SETTINGS, at(0)), None, "an answer may say that more is left");
+    gate.learn(&SETTINGS, second, &[told("day", 9, 36_000, None)], at(0), Draw::LEAST);
+    gate.lost();
+    for _ in 0..8 {
+        go(&mut gate, 0, at(0));
+    }
+    assert!(matches!(gate.may_send(&SETTINGS, 0, at(0), Draw::LEAST), Entry::Full(_)));
 }

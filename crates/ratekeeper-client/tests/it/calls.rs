@@ -51,7 +51,7 @@ async fn row_25_failures_that_may_pass_are_tried_again_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_26_a_post_that_failed_is_repeated_only_with_an_idempotency_key() {
+async fn row_26_b149_a_post_that_failed_is_repeated_only_with_an_idempotency_key() {
     let failed = answer(500, &[]);
     let next = decided(&Profile::Generic, &failed.head(), &first_post(), Draw::LEAST);
     assert_eq!(next, Next::GiveUp(GiveUp::NotRetryable));
@@ -78,7 +78,7 @@ async fn row_26_a_post_that_failed_is_repeated_only_with_an_idempotency_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_27_a_refused_post_is_repeated_if_its_body_can_be() {
+async fn row_27_b149_a_refused_post_is_repeated_if_its_body_can_be() {
     let refused = refusal(&[("retry-after", "1")]);
     let (status, report, gaps) = play(post(), &[refused.clone(), fine()]).await;
     assert_eq!((status, report.attempts), (200, 2));
@@ -129,7 +129,7 @@ async fn row_33_what_the_server_did_not_look_at_is_sent_once_more_at_once_and_fo
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_34_a_lost_answer_is_asked_again_only_if_asking_twice_is_harmless() {
+async fn row_34_b149_a_lost_answer_is_asked_again_only_if_asking_twice_is_harmless() {
     let (answered, gaps) = play_failing(get(), Failure::MaybeProcessed, 1).await;
     assert!(answered);
     assert_within(&gaps, &[(0, 100)]);

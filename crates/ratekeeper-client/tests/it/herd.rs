@@ -18,7 +18,7 @@ async fn all(client: &Polished, calls: usize) -> Vec<u16> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_28_a_hundred_refused_calls_are_a_hundred_and_ten_sends() {
+async fn row_28_b153_a_hundred_refused_calls_are_a_hundred_and_ten_sends() {
     let takes = ms(200);
     let world = World::slow(takes);
     let client = world.client_of(&polite(), &[refusal(&[("retry-after", "1")])]);
@@ -31,7 +31,7 @@ async fn row_28_a_hundred_refused_calls_are_a_hundred_and_ten_sends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_29_nobody_is_sent_while_the_gate_is_closed_and_then_one_after_another() {
+async fn row_29_b153_nobody_is_sent_while_the_gate_is_closed_and_then_one_after_another() {
     let world = World::new();
     let client = world.client_of(&polite(), &[refusal(&[("retry-after", "5")]), fine()]);
     let first = client.clone();

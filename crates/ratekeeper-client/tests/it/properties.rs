@@ -143,7 +143,7 @@ enum Step {
     Ask { behind: usize },
     Learn { send: usize, name: u8, remaining: u64, wait_s: u64, quota: Option<u64> },
     Close { ms: u64 },
-    Answered,
+    Lost,
     Pass { ms: u64 },
 }
 
@@ -153,7 +153,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0_usize..9, any::<u8>(), 0_u64..5, 0_u64..90, prop::option::of(0_u64..200))
             .prop_map(|(send, name, remaining, wait_s, quota)| Step::Learn { send, name, remaining, wait_s, quota }),
         1 => any::<u64>().prop_map(|ms| Step::Close { ms: ms % 8_000_000 }),
-        1 => Just(Step::Answered),
+        1 => Just(Step::Lost),
         3 => (0_u64..20_000).prop_map(|ms| Step::Pass { ms }),
     ];
     prop::collection::vec(step, 0..80)
@@ -181,7 +181,8 @@ fn a_gate_lets_nobody_through_before_it_was_to_open_and_always_opens_in_the_end(
                     }
                     Entry::Wait(at) if at <= now => return Err(format!("to wait until {at:?} at {now:?}")),
                     Entry::Wait(_) => {}
-                    Entry::Full => return Err("there is no cap".to_owned()),
+                    Entry::Full(at) if at <= now => return Err(format!("to wait until {at:?} at {now:?}")),
+                    Entry::Full(_) => {}
                 },
                 Step::Learn { send, name, remaining, wait_s, quota } => {
                     let Some(send) = sends.get(send).copied() else { continue };
@@ -201,7 +202,7 @@ fn a_gate_lets_nobody_through_before_it_was_to_open_and_always_opens_in_the_end(
                     closed = closed.max(now.saturating_add(wait.min(Duration::from_secs(3_600))));
                     last_probe = last_probe.or_else(|| Some(now.saturating_add(Duration::from_secs(600))));
                 }
-                Step::Answered => gate.answered(),
+                Step::Lost => gate.lost(),
                 Step::Pass { ms } => now = now.saturating_add(Duration::from_millis(ms)),
             }
             if now >= closed {
