@@ -221,6 +221,59 @@ fn a_gate_lets_nobody_through_before_it_was_to_open_and_always_opens_in_the_end(
     });
 }
 
+/// A server with a quota, which takes calls that are under way in any order, and whose answers come in any order.
+#[test]
+fn in_whatever_order_calls_are_taken_and_answered_a_quota_that_was_told_is_not_exceeded() {
+    let choices = prop::collection::vec((0_u8..3, any::<prop::sample::Index>()), 0..200);
+    check("client_reordering", 6_000, (2_u64..40, 1_usize..12, choices), |(quota, workers, choices)| {
+        let settings = Settings::DEFAULT;
+        let mut gate = Gate::new();
+        let (mut used, mut sent) = (0, 0);
+        let (mut under_way, mut taken) = (Vec::new(), Vec::new());
+        // What a server has never told cannot be kept to: the first call is alone.
+        let first = [0, 1, 2].map(|what| (what, None));
+        for (what, index) in
+            first.into_iter().chain(choices.into_iter().map(|(what, index)| (what, Some(index))))
+        {
+            let place = |len: usize| index.map_or(0, |index| index.index(len));
+            match what {
+                0 if under_way.len() + taken.len() < workers => {
+                    if let Entry::Go(send) = gate.may_send(&settings, 0, Micros::ZERO, Draw::LEAST) {
+                        sent += 1;
+                        under_way.push(send);
+                    }
+                }
+                1 if !under_way.is_empty() => {
+                    let send = under_way.swap_remove(place(under_way.len()));
+                    used += 1;
+                    if used > quota {
+                        return Err(format!("call {used} of {quota} is refused"));
+                    }
+                    taken.push((send, quota - used));
+                }
+                2 if !taken.is_empty() => {
+                    let (send, remaining) = taken.swap_remove(place(taken.len()));
+                    let wait = Some(Duration::from_secs(60));
+                    let (name, margin) = ("d".to_owned(), Duration::ZERO);
+                    let told = LimitInfo { name, remaining, wait, margin, quota: None, window: None };
+                    gate.learn(&settings, send, &[told], Micros::ZERO, Draw::LEAST);
+                }
+                _ => {}
+            }
+        }
+        if under_way.is_empty() && taken.is_empty() && sent < quota {
+            // And nothing of it is kept back once everything is answered.
+            let next = gate.may_send(&settings, 0, Micros::ZERO, Draw::LEAST);
+            return if matches!(next, Entry::Go(_)) {
+                Ok(())
+            } else {
+                Err(format!("{next:?}, {sent} of {quota}"))
+            };
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn a_balance_is_never_more_than_was_earned_and_reserved() {
     let moves = prop::collection::vec((0_u8..3, 0_u64..15_000), 0..200);
