@@ -21,6 +21,7 @@ mod openapi;
 mod overrides;
 mod paper;
 mod policies;
+mod polite;
 mod questions;
 mod readme;
 mod reload;
