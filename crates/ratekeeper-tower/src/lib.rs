@@ -72,3 +72,8 @@ pub use options::{Answered, DEFAULT_MAX_WAITING, Observed, Warning};
 pub use ratekeeper_policy::{Config, Dialect, Headers, Jitter, MissingKey, Mode, XRateLimit};
 pub use rule::{LimitBy, Rule};
 pub use service::RateLimit;
+
+/// The README's Rust blocks, run as documentation tests: this crate's tests know all that they use.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -105,8 +105,3 @@ pub const fn hours(n: u64) -> Duration {
 pub const fn days(n: u64) -> Duration {
     Duration::from_secs(n.saturating_mul(86_400))
 }
-
-/// The README's Rust blocks, run as documentation tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

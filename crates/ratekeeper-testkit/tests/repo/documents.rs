@@ -47,7 +47,7 @@ fn files_that_the_architecture_names_exist() {
 #[test]
 fn the_readme_stays_short() {
     let lines = read("README.md").lines().count();
-    assert!(lines <= 150, "README.md has {lines} lines");
+    assert!(lines <= 190, "README.md has {lines} lines");
     let lines = read("ARCHITECTURE.md").lines().count();
     assert!(lines <= 300, "ARCHITECTURE.md has {lines} lines");
 }

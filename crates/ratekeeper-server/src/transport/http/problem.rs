@@ -52,8 +52,7 @@ struct ProblemField {
 }
 
 /// From RFC 9457's registry of problem types, as the drafts on rate limit fields ask for.
-const REDUCED_CAPACITY: &str =
-    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 
 /// How many things that are wrong are told at once: more than one request has by mistake. Without a bound a
 /// batch of nonsense would be answered by forty times its bytes.
