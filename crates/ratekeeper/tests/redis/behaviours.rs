@@ -237,6 +237,24 @@ fn b88_concurrent_refunds_bring_no_count_below_nothing() {
 }
 
 /// B57: numbers whose product passes 2^53 are exact in scripts.
+/// More than one command has room for.
+#[test]
+fn three_hundred_keys_are_reset_at_once() {
+    if is_left_out() {
+        return;
+    }
+    let server = RedisServer::start();
+    let redis = RedisStore::builder(server.url().parse().unwrap()).timeout(PATIENT).build().unwrap();
+    let limit = named("tries", long(5));
+    let keys: Vec<String> = (0..300).map(|n| format!("k{n}")).collect();
+    let one = |key: &'static str| [check(&limit, key.into(), 1)];
+    let _ = wait(redis.decide(&one("k0"), ratekeeper::Ask::Acquire)).unwrap();
+    let _ = wait(redis.decide(&one("k299"), ratekeeper::Ask::Acquire)).unwrap();
+    let all: Vec<_> = keys.iter().map(|key| check(&limit, key.as_str().into(), 1)).collect();
+    wait(redis.reset(&all)).unwrap();
+    assert!(server.keys().is_empty());
+}
+
 #[test]
 fn b57_the_largest_limits_count_to_the_unit() {
     if is_left_out() {

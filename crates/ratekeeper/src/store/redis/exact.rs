@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::codec::{self, Bounds, Op};
 use super::keys::{Names, slot_of};
-use super::link::{Answer, Failure, Job, Link, Part, ScriptKind};
+use super::link::{Answer, Failure, Job, Link, MAX_PARTS, Part, ScriptKind};
 use crate::clock::ProcessClock;
 
 /// How often a script may find itself outside the calendar periods that it was told, before it is given up: once is
@@ -413,11 +413,12 @@ impl Exact {
         Layout { seats: Few::from_iter([seat]), index: Few::from_iter([0]) }
     }
 
+    /// Calls of one slot each, as few as hold them.
     fn by_slot(&self, amendments: Vec<(Vec<u8>, Vec<u8>)>) -> Few<(u16, Vec<Part>)> {
         let mut slots: Few<(u16, Vec<Part>)> = Few::new();
         for (key, arg) in amendments {
             let slot = self.slot(&key);
-            match slots.iter_mut().find(|(other, _)| *other == slot) {
+            match slots.iter_mut().find(|(other, parts)| *other == slot && parts.len() < MAX_PARTS) {
                 Some((_, parts)) => parts.push(Part { key, arg }),
                 None => slots.push((slot, vec![Part { key, arg }])),
             }

@@ -12,8 +12,8 @@ use super::{Answer, Failure, Job, Numbers, Part, ScriptKind};
 
 /// Jobs in one command: what a server does without looking up from it. 64 take it about a third of a millisecond.
 pub(super) const MAX_JOBS: usize = 64;
-/// Parts of one command: a byte numbers them. A job has fewer.
-pub(super) const MAX_PARTS: usize = 255;
+/// Parts of one command, and of one job: a byte numbers them.
+pub(crate) const MAX_PARTS: usize = 255;
 /// Commands that are written together; in a cluster each has a slot of its own.
 pub(super) const MAX_COMMANDS: usize = 64;
 /// Jobs that are written together: what is written must be answered within a few milliseconds.

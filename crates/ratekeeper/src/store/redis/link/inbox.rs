@@ -1,7 +1,7 @@
 //! What callers leave for the thread. It is woken for what it can use at once, and not for each question: while it
 //! waits for a server that is at work, few more would only make it look up and lie down again.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -30,6 +30,17 @@ pub(super) struct Sleep {
     pub(super) questions: usize,
     /// One that must be answered before this, when the thread looks up anyway.
     pub(super) until: Instant,
+}
+
+/// Closes the inbox when it is dropped, and throws away what nobody has taken: whoever waits for its answer is told.
+pub(super) struct Closing(pub(super) Arc<Inbox>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+        let messages = std::mem::take(&mut self.0.lock().messages);
+        drop(messages);
+    }
 }
 
 impl Sleep {

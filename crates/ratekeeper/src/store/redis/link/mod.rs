@@ -27,9 +27,10 @@ use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+pub(crate) use self::command::MAX_PARTS;
 use self::connect::Connector;
 use self::hub::{AskAll, Hub, Message};
-use self::inbox::Inbox;
+use self::inbox::{Closing, Inbox};
 use self::ledger::Ledger;
 
 /// How long a host may take to accept a connection.
@@ -85,7 +86,7 @@ pub(crate) struct Part {
     pub(crate) arg: Vec<u8>,
 }
 
-/// A question: the keys of one slot, asked together.
+/// A question: the keys of one slot, asked together, at most [`MAX_PARTS`] of them.
 pub(crate) struct Job {
     pub(crate) script: ScriptKind,
     /// In a cluster all keys of a job are in this slot.
@@ -197,6 +198,8 @@ impl Link {
         let ledger = Arc::new(Ledger::default());
         let theirs = Arc::clone(&ledger);
         let thread = std::thread::Builder::new().name("ratekeeper-redis".into()).spawn(move || {
+            // Also when the thread ends as it should not: nobody is to wait for an answer that cannot come.
+            let _closing = Closing(Arc::clone(&messages));
             runtime.block_on(Hub::new(connector, config.timeout, theirs, events).run(messages));
             // A name that is still being resolved keeps a thread of the runtime: nobody waits for it.
             runtime.shutdown_background();

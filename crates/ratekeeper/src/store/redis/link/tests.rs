@@ -32,6 +32,14 @@ const AMEND: &str = "local a = ARGV[2] if a == 'text' then return 'x' end if a =
 struct Quiet;
 impl LinkEvents for Quiet {}
 
+/// Ends the thread of the link at the first answer.
+struct Faulty;
+impl LinkEvents for Faulty {
+    fn took(&self, _script: ScriptKind, _took: Duration, _jobs: usize) {
+        panic!("an observer that should not have");
+    }
+}
+
 const PATIENCE: Duration = Duration::from_millis(400);
 
 fn endpoint(topology: Topology, ports: &[u16]) -> Endpoint {
@@ -126,6 +134,21 @@ async fn lone_job_is_answered() {
     assert!(status.server.unwrap().starts_with("redis "));
     assert_eq!((counts.commands, counts.requests, counts.script_reloads), (1, 1, 0));
     assert_eq!(server.cli(&["client", "list"]).matches("name=ratekeeper").count(), 1);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_thread_that_has_died() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let scripts = Scripts { decide: ADD.to_owned(), amend: AMEND.to_owned() };
+    let config = LinkConfig { endpoint: endpoint(Topology::Standalone, &[server.port]), timeout: PATIENCE };
+    let link = Link::start(config, scripts, Arc::new(Faulty)).unwrap();
+    let asked = submit(&link, ScriptKind::Decide, &["a"], "1", 60 * SECOND);
+    assert!(asked.await.is_err(), "what it held was dropped with it");
+    let after = submit(&link, ScriptKind::Decide, &["a"], "1", 60 * SECOND);
+    assert!(matches!(after.await, Err(_) | Ok(Err(_))));
 }
 
 #[tokio::test]
