@@ -11,6 +11,7 @@ use ratekeeper_core::{Ask, Decision, Micros, Refused};
 use smallvec::SmallVec;
 
 use super::lines::{Entry, Lines};
+use super::shaper::Overflow;
 use super::wanted::{One, Said, Wanted};
 use crate::receipt::Reservation;
 
@@ -196,6 +197,14 @@ impl AcquireAll {
     /// How long it may wait at most: see [`Acquire::within`].
     pub fn within(mut self, within: Duration) -> Self {
         self.waiter.set_within(within);
+        self
+    }
+
+    /// What becomes of it if one of the limits is a leaky bucket with a queue, and some limit has no room for it now:
+    /// unless said otherwise it is refused, and with [`Overflow::Wait`] it stands in line. Without such a limit it stands in
+    /// line anyway.
+    pub fn overflow(mut self, overflow: Overflow) -> Self {
+        self.waiter.change(|wanted| wanted.stands_in_line_for_a_queue = overflow == Overflow::Wait);
         self
     }
 

@@ -52,4 +52,17 @@ impl MemoryStore {
         let parts = checks.iter().map(|check| One::of_store(&self.inner, check));
         Ok(AcquireAll::new(parts.collect()))
     }
+
+    /// The same for limits that lie in several stores, as [`MemoryStore::decide_across`] decides them. It waits in a line of
+    /// the first one's store.
+    ///
+    /// # Errors
+    /// Those of [`MemoryStore::acquire`].
+    pub fn acquire_across(parts: &[(&Self, Check<'_>)]) -> Result<AcquireAll, StoreError> {
+        if parts.len() > MAX_LIMITS {
+            return Err(StoreError::TooManyLimits);
+        }
+        let parts = parts.iter().map(|(store, check)| One::of_store(&store.inner, check));
+        Ok(AcquireAll::new(parts.collect()))
+    }
 }
