@@ -214,15 +214,21 @@ impl LayerBuilder {
         self
     }
 
-    /// Lets a request wait for its admission, at most so long: who cannot be let in in time is refused at once. Who waits
-    /// asks again when the wait that was said is over; in which order those are served who wait for one key is not
-    /// promised.
+    /// Lets a request wait for its admission, and for its start in a queue, at most so long. Who cannot be let in in time is
+    /// refused at once.
+    ///
+    /// Where all limits are in memory requests stand in line, one line per key (that of the first limit that is no
+    /// [`global`](crate::global) one), and are served in the order in which they came; whoever goes away gives its place
+    /// up. Limits in a shared store have no such line: who waits for one asks again when the wait that was told is over, and
+    /// in which order those are served is not promised.
     pub const fn wait_within(mut self, longest: Duration) -> Self {
         self.options.wait = Some(longest);
         self
     }
 
-    /// How many requests wait at a time; those beyond are refused at once. 1,024 unless said otherwise.
+    /// How many requests wait at a time with [`wait_within`](Self::wait_within); those beyond that would have to are refused
+    /// at once. 1,024 unless said otherwise. A limiter of the program's bounds each of its lines besides
+    /// ([`max_waiting`](ratekeeper::KeyedLimiterBuilder::max_waiting)).
     pub const fn max_waiting(mut self, most: usize) -> Self {
         self.options.max_waiting = most;
         self
@@ -344,6 +350,7 @@ impl LayerBuilder {
             }
             Counted::Here(limit) => {
                 let limiter = KeyedLimiter::builder(*limit).max_keys(max_keys);
+                let limiter = limiter.max_waiting(self.options.max_waiting);
                 let limiter = match &self.clock {
                     Some(clock) => limiter.clock(Arc::clone(clock)),
                     None => limiter,

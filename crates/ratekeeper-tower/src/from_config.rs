@@ -47,6 +47,7 @@ fn build_store(builder: &LayerBuilder, store: &StoreConfig) -> Result<AnyStore, 
             };
             let built = MemoryStore::builder();
             let built = built.max_keys(memory.max_keys).max_bytes(memory.max_bytes).on_full(on_full);
+            let built = built.max_waiting(builder.options.max_waiting);
             let built = match &builder.clock {
                 Some(clock) => built.clock(Arc::clone(clock)),
                 None => built,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::request::Parts;
-use ratekeeper::{Decision, Limit};
+use ratekeeper::{Decision, Limit, Verdict};
 use ratekeeper_policy::{Config, Jitter, Mode};
 use tower_layer::Layer;
 
-use crate::book::{Book, Places};
+use crate::book::{Book, Place, Places};
 use crate::builder::{LayerBuilder, LayerError};
 use crate::chance::Chance;
 use crate::facts;
@@ -170,6 +170,26 @@ impl Shared {
         self.ask_now(parts, reserves, &mut outcome).map(|()| outcome)
     }
 
+    /// Decides a request whose limits are all in memory, when it is its turn: in order, within the layer's time.
+    pub(crate) async fn ask_in_line(&self, parts: &Parts) -> Result<Outcome, Wrong> {
+        let context = self.context(parts, self.refunds());
+        match &self.asks {
+            Asks::Rules(rules) => rules.ask_in_line(&context).await,
+            Asks::Policies(policies) => policies.ask_in_line(&context).await,
+        }
+    }
+
+    /// Whether all limits count in the memory of this process.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        match &self.asks {
+            #[cfg(feature = "redis")]
+            Asks::Rules(rules) => rules.shared.is_none(),
+            #[cfg(not(feature = "redis"))]
+            Asks::Rules(_) => true,
+            Asks::Policies(policies) => !policies.is_shared(),
+        }
+    }
+
     /// Tells whoever wants to know.
     pub(crate) fn observe(&self, parts: &Parts, outcome: &Outcome) {
         let Some(observe) = &self.options.observe else { return };
@@ -203,7 +223,10 @@ impl Shared {
     /// The limits that refuse, as `policy.limit`.
     pub(crate) fn violated(&self, outcome: &Outcome) -> Vec<String> {
         let verdicts = outcome.decision.as_ref().map_or(&[][..], Decision::limits);
-        let refusing = outcome.places.iter().zip(verdicts).filter(|(_, verdict)| !verdict.allowed());
+        // Whom only a line turns away, the limit of that line refuses.
+        let by_line = verdicts.iter().all(Verdict::allowed).then(|| outcome.binding()).flatten();
+        let refuses = |(place, verdict): &(&Place, &Verdict)| !verdict.allowed() || by_line == Some(**place);
+        let refusing = outcome.places.iter().zip(verdicts).filter(refuses);
         refusing
             .map(|(place, _)| {
                 let (policy, limit) = self.book.names(*place);

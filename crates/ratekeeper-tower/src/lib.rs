@@ -34,7 +34,7 @@
 //!
 //! Modules: the layer and how it is put together (`layer`, `builder`, `options`, `rule`, `key`), its service (`service`,
 //! `future`, `waiting`, `body`), what is looked at of a request (`facts`) and asked of it (`rules`, `policies` with
-//! `from_config`, `shared`, `outcome`), what is answered (`book`, `fields`, `denied`, `grpc`) and handed on (`limited`).
+//! `from_config`, `in_line`, `shared`, `outcome`), what is answered (`book`, `fields`, `denied`, `grpc`) and handed on (`limited`).
 
 mod body;
 mod book;
@@ -46,6 +46,7 @@ mod fields;
 mod from_config;
 mod future;
 mod grpc;
+mod in_line;
 mod key;
 mod layer;
 mod limited;

@@ -28,20 +28,18 @@ where
 {
     let (mut parts, body) = request.into_parts();
     let enforces = shared.options.mode == Mode::Enforce;
-    let outcome = match admission(&shared, &parts).await {
-        Ok(outcome) => outcome,
+    let (mut outcome, ahead) = match admission(&shared, &parts).await {
+        Ok(admission) => admission,
         Err(denial) if enforces => return Ok(denied::respond(&shared, &parts, Err(&denial))),
-        Err(_) => Outcome::default(),
+        Err(_) => (Outcome::default(), Duration::ZERO),
     };
     shared.observe(&parts, &outcome);
     if !outcome.allowed() && enforces {
         return Ok(denied::respond(&shared, &parts, Ok(&outcome)));
     }
-    let delay = outcome.decision.as_ref().map_or(Duration::ZERO, |decision| decision.delay);
-    if !delay.is_zero() && enforces {
-        sleep(delay).await;
+    if !ahead.is_zero() && enforces {
+        sleep(ahead).await;
     }
-    let mut outcome = outcome;
     if !shared.refunds() {
         std::mem::take(&mut outcome.held).keep();
     }
@@ -50,15 +48,26 @@ where
     Ok(finish.of(response))
 }
 
-/// The decision, after waiting for it if that helps in time.
-async fn admission(shared: &Shared, parts: &Parts) -> Result<Outcome, Wrong> {
-    // What is taken before the start must be given back if nobody waits for that any more.
-    let first = shared.ask(parts, true).await?;
-    let Some(within) = shared.options.wait.filter(|_| shared.options.mode == Mode::Enforce) else {
-        return Ok(first);
+/// The decision, after waiting for it if that helps in time; and how far ahead the start is.
+async fn admission(shared: &Shared, parts: &Parts) -> Result<(Outcome, Duration), Wrong> {
+    let within = shared.options.wait.filter(|_| shared.options.mode == Mode::Enforce);
+    let outcome = match within {
+        Some(_) if shared.is_in_memory() => {
+            // Whoever was served in line has waited for its start there.
+            return Ok((shared.ask_in_line(parts).await?, Duration::ZERO));
+        }
+        Some(within) => ask_again(shared, parts, within).await?,
+        // What is taken before the start must be given back if nobody waits for that any more.
+        None => shared.ask(parts, true).await?,
     };
+    let ahead = outcome.decision.as_ref().map_or(Duration::ZERO, |decision| decision.delay);
+    Ok((outcome, ahead))
+}
+
+/// Asks shared stores until they let pass: they have no line, so each asks again when the wait that it was told is over.
+async fn ask_again(shared: &Shared, parts: &Parts, within: Duration) -> Result<Outcome, Wrong> {
     let deadline = Instant::now() + within;
-    let mut outcome = first;
+    let mut outcome = shared.ask(parts, true).await?;
     let mut place = None;
     while let Some(wait) = wait_of(&outcome) {
         let until = Instant::now() + wait;
@@ -85,10 +94,10 @@ fn wait_of(outcome: &Outcome) -> Option<Duration> {
 }
 
 /// A place among those that wait.
-struct Waiting<'w>(&'w AtomicUsize);
+pub(crate) struct Waiting<'w>(&'w AtomicUsize);
 
 impl<'w> Waiting<'w> {
-    fn enter(waiting: &'w AtomicUsize, most: usize) -> Option<Self> {
+    pub(crate) fn enter(waiting: &'w AtomicUsize, most: usize) -> Option<Self> {
         let more = |now: usize| (now < most).then_some(now + 1);
         waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self(waiting))
     }
