@@ -61,6 +61,8 @@ pub use limiter::{Limiter, LimiterBuilder};
 pub use ratekeeper_core::*;
 pub use receipt::{Receipt, Reservation};
 pub use store::memory::{KeyBytes, MemoryStore, MemoryStoreBuilder, OnFull, Question};
+#[cfg(all(feature = "redis", feature = "tokio"))]
+pub use store::redis::{AcquireShared, AcquireSharedReservation};
 #[cfg(feature = "redis")]
 pub use store::redis::{
     Demand, Finding, MAX_SHARED_INSTANT, OnStoreError, Probe, RedisStore, RedisStoreBuilder,

@@ -13,6 +13,8 @@ mod wanted;
 
 pub use self::acquire::{Acquire, AcquireAll, AcquireReservation, Admitted};
 pub(crate) use self::lines::Lines;
+#[cfg(all(feature = "redis", feature = "tokio"))]
+pub(crate) use self::lines::MAX_WAITING_IN_ALL;
 #[cfg(feature = "tokio")]
 pub use self::paced::{Pace, Paced};
 pub use self::shaper::{Overflow, Ready, Shaper, ShaperBuilder};

@@ -15,6 +15,8 @@ use crate::clock::IntoClock;
 use crate::error::BuildError;
 use crate::keyed::{KeyedLimiter, KeyedLimiterBuilder};
 use crate::store::memory::Hash;
+#[cfg(all(feature = "redis", feature = "tokio"))]
+use crate::store::redis::Coming;
 
 /// What becomes of a request that finds no place in the queue.
 ///
@@ -62,7 +64,23 @@ pub struct Shaper {
 enum Slots {
     Here(KeyedLimiter),
     #[cfg(all(feature = "redis", feature = "tokio"))]
-    Shared(std::sync::Arc<crate::store::redis::Turns>),
+    Shared(std::sync::Arc<Shared>),
+}
+
+/// Slots in a shared store, and those of this process who wait for them.
+#[cfg(all(feature = "redis", feature = "tokio"))]
+struct Shared {
+    store: crate::SharedStore,
+    limit: ratekeeper_core::NamedLimit,
+    room: std::sync::Arc<crate::store::redis::Room>,
+}
+
+#[cfg(all(feature = "redis", feature = "tokio"))]
+impl Shared {
+    fn turn(&self, key: Key<'_>, stands_in_line: bool) -> crate::store::redis::Turn {
+        let check = ratekeeper_core::Check { limit: &self.limit, key, cost: 1 };
+        crate::store::redis::Turn::new(&self.store, &self.room, &[check], stands_in_line)
+    }
 }
 
 /// How a [`Shaper`] is to be.
@@ -151,7 +169,7 @@ impl Shaper {
         let slots = match &self.slots {
             Slots::Here(limiter) => SlotsOf::Here(limiter.clone(), limiter.hash(key)),
             #[cfg(all(feature = "redis", feature = "tokio"))]
-            Slots::Shared(turns) => SlotsOf::Shared(turns.turn(key, stands_in_line)),
+            Slots::Shared(shared) => SlotsOf::Shared(shared.turn(*key, stands_in_line)),
         };
         move || match &slots {
             SlotsOf::Here(limiter, hash) => {
@@ -161,7 +179,7 @@ impl Shaper {
                 Ready { way: Way::Here(waiter) }
             }
             #[cfg(all(feature = "redis", feature = "tokio"))]
-            SlotsOf::Shared(turn) => Ready { way: Way::Shared(turn.clone()) },
+            SlotsOf::Shared(turn) => Ready { way: Way::Shared(Coming::Not(turn.clone())) },
         }
     }
 
@@ -192,7 +210,7 @@ impl Shaper {
         match &self.slots {
             Slots::Here(limiter) => limiter.close(),
             #[cfg(all(feature = "redis", feature = "tokio"))]
-            Slots::Shared(turns) => turns.close(),
+            Slots::Shared(shared) => shared.room.close(),
         }
     }
 
@@ -202,7 +220,7 @@ impl Shaper {
         match &self.slots {
             Slots::Here(limiter) => limiter.limit(),
             #[cfg(all(feature = "redis", feature = "tokio"))]
-            Slots::Shared(turns) => turns.limit.limit(),
+            Slots::Shared(shared) => shared.limit.limit(),
         }
     }
 }
@@ -240,8 +258,8 @@ impl Shaper {
         if !limit.limit().is_queue() {
             return Err(BuildError::NotAQueue);
         }
-        let turns = crate::store::redis::Turns::new(store, limit, super::DEFAULT_MAX_WAITING);
-        Ok(Self { slots: Slots::Shared(std::sync::Arc::new(turns)), overflow })
+        let room = std::sync::Arc::new(crate::store::redis::Room::new(super::DEFAULT_MAX_WAITING));
+        Ok(Self { slots: Slots::Shared(std::sync::Arc::new(Shared { store, limit, room })), overflow })
     }
 }
 
@@ -260,11 +278,8 @@ pub struct Ready {
 
 enum Way {
     Here(Waiter),
-    /// Not begun.
     #[cfg(all(feature = "redis", feature = "tokio"))]
-    Shared(crate::store::redis::Turn),
-    #[cfg(all(feature = "redis", feature = "tokio"))]
-    Asking(Pin<Box<dyn Future<Output = Result<Admitted, Refused>> + Send>>),
+    Shared(Coming),
 }
 
 impl Ready {
@@ -273,9 +288,7 @@ impl Ready {
         match &mut self.way {
             Way::Here(waiter) => waiter.change(|wanted| wanted.set_cost(cost)),
             #[cfg(all(feature = "redis", feature = "tokio"))]
-            Way::Shared(turn) => turn.cost = cost,
-            #[cfg(all(feature = "redis", feature = "tokio"))]
-            Way::Asking(_) => {}
+            Way::Shared(coming) => coming.set_cost(cost),
         }
         self
     }
@@ -286,9 +299,7 @@ impl Ready {
         match &mut self.way {
             Way::Here(waiter) => waiter.set_within(within),
             #[cfg(all(feature = "redis", feature = "tokio"))]
-            Way::Shared(turn) => turn.within = Some(within),
-            #[cfg(all(feature = "redis", feature = "tokio"))]
-            Way::Asking(_) => {}
+            Way::Shared(coming) => coming.set_within(within),
         }
         self
     }
@@ -298,16 +309,15 @@ impl Future for Ready {
     type Output = Result<Admitted, Refused>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        #[cfg(all(feature = "redis", feature = "tokio"))]
-        if let Way::Shared(turn) = &self.way {
-            self.way = Way::Asking(Box::pin(turn.clone().come()));
-        }
         match &mut self.way {
             Way::Here(waiter) => waiter.poll(cx),
             #[cfg(all(feature = "redis", feature = "tokio"))]
-            Way::Asking(asking) => asking.as_mut().poll(cx),
-            #[cfg(all(feature = "redis", feature = "tokio"))]
-            Way::Shared(_) => Poll::Pending,
+            Way::Shared(coming) => coming.poll(cx).map_ok(|(admitted, held)| {
+                if let Some(held) = held {
+                    held.keep();
+                }
+                admitted
+            }),
         }
     }
 }
@@ -317,7 +327,7 @@ impl fmt::Debug for Ready {
         match &self.way {
             Way::Here(waiter) => f.debug_tuple("Ready").field(waiter).finish(),
             #[cfg(all(feature = "redis", feature = "tokio"))]
-            Way::Shared(_) | Way::Asking(_) => f.write_str("Ready"),
+            Way::Shared(_) => f.write_str("Ready"),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Counts in Redis: the same claims as of memory, on a real server; and what becomes of them in trouble.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
+#[cfg(feature = "tokio")]
+mod acquiring;
 mod agreement;
 mod behaviours;
 mod clocks;

@@ -16,9 +16,11 @@ mod shared;
 
 pub use exact::MAX_SHARED_INSTANT;
 pub use plain::{RedisStore, RedisStoreBuilder};
+#[cfg(feature = "tokio")]
+pub use shared::{AcquireShared, AcquireSharedReservation};
+#[cfg(feature = "tokio")]
+pub(crate) use shared::{Coming, Room, Turn};
 pub use shared::{
     Demand, Finding, OnStoreError, Probe, SharedReservation, SharedStore, SharedStoreBuilder, StoreCounts,
     StoreObserver, StoreStatus,
 };
-#[cfg(feature = "tokio")]
-pub(crate) use shared::{Turn, Turns};

@@ -1,5 +1,7 @@
 //! A store that always has an answer in time.
 
+#[cfg(feature = "tokio")]
+mod acquire;
 mod breaker;
 mod owed;
 mod probe;
@@ -18,10 +20,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use ratekeeper_core::{Ask, Check, Clock as _, Decision, StoreError, Trouble};
 
+#[cfg(feature = "tokio")]
+pub use acquire::{AcquireShared, AcquireSharedReservation};
 pub use probe::{Finding, Probe};
 pub use reservation::SharedReservation;
 #[cfg(feature = "tokio")]
-pub(crate) use turns::{Turn, Turns};
+pub(crate) use turns::{Coming, Room, Turn};
 
 pub use told::{StoreCounts, StoreObserver, StoreStatus};
 
@@ -84,6 +88,9 @@ struct Inner {
     breaker: Breaker,
     remembered: Remembered,
     owed: Owed,
+    /// Those of this process who wait.
+    #[cfg(feature = "tokio")]
+    room: Arc<Room>,
 }
 
 /// How a [`SharedStore`] behaves when its servers do not answer.
@@ -93,6 +100,8 @@ pub struct SharedStoreBuilder {
     redis: RedisStore,
     instances: u32,
     max_keys: u64,
+    #[cfg(feature = "tokio")]
+    max_waiting: usize,
 }
 
 impl SharedStoreBuilder {
@@ -108,6 +117,14 @@ impl SharedStoreBuilder {
         self
     }
 
+    /// How many may wait for one key at a time behind the one that asks ([`SharedStore::acquire`]); default 1,024. Whoever
+    /// comes later is refused at once.
+    #[cfg(feature = "tokio")]
+    pub const fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.max_waiting = max_waiting;
+        self
+    }
+
     /// The store.
     ///
     /// # Errors
@@ -120,6 +137,8 @@ impl SharedStoreBuilder {
             breaker: Breaker::default(),
             remembered: Remembered::default(),
             owed: Owed::default(),
+            #[cfg(feature = "tokio")]
+            room: Arc::new(Room::new(self.max_waiting)),
         };
         Ok(SharedStore { inner: Arc::new(inner) })
     }
@@ -128,7 +147,13 @@ impl SharedStoreBuilder {
 impl SharedStore {
     /// A store on the states of `redis`.
     pub const fn builder(redis: RedisStore) -> SharedStoreBuilder {
-        SharedStoreBuilder { redis, instances: 1, max_keys: share::DEFAULT_MAX_KEYS }
+        SharedStoreBuilder {
+            redis,
+            instances: 1,
+            max_keys: share::DEFAULT_MAX_KEYS,
+            #[cfg(feature = "tokio")]
+            max_waiting: crate::waiting::DEFAULT_MAX_WAITING,
+        }
     }
 
     /// Decides requests, each all or nothing, in their order as far as they touch the same keys; `within` bounds how

@@ -61,6 +61,12 @@ impl SharedReservation {
         Self { store: store.clone(), seats, alone: None, owed: Vec::new() }
     }
 
+    /// Of a request without limits.
+    #[cfg(feature = "tokio")]
+    pub(super) fn of_nothing(store: &SharedStore) -> Self {
+        Self { store: store.clone(), seats: Vec::new(), alone: None, owed: Vec::new() }
+    }
+
     pub(super) fn alone(
         store: &SharedStore,
         layout: &Layout<'_>,

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ratekeeper_core::{
@@ -13,7 +15,7 @@ use ratekeeper_core::{
 use super::{Demand, OnStoreError, SharedReservation, SharedStore};
 use crate::clock::ProcessClock;
 use crate::sync::{Mutex, lock};
-use crate::waiting::{Admitted, Said};
+use crate::waiting::{Admitted, MAX_WAITING_IN_ALL, Said};
 
 /// How long an answer of the store is waited for at most; its own timeout is shorter.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -52,17 +54,29 @@ impl OwnedPart {
     }
 }
 
-/// What waits for one limit of a shared store, in this process.
-pub(crate) struct Turns {
-    pub(crate) store: SharedStore,
-    pub(crate) limit: NamedLimit,
-    pub(crate) on_error: OnStoreError,
-    pub(crate) max_waiting: usize,
+/// One limit's part of what somebody waits for.
+struct Wanted {
+    limit: NamedLimit,
+    key: OwnedKey,
+    cost: u64,
+}
+
+/// Those of this process who stand in line for a shared store, a line per key.
+pub(crate) struct Room {
+    /// The most behind the one who asks, in one line.
+    max_waiting: usize,
     is_closed: AtomicBool,
     /// Told when it is closed.
     closing: tokio::sync::Notify,
-    /// By the canonical key: the line of each, while somebody stands in it.
-    lines: Mutex<HashMap<Vec<u8>, Line>>,
+    lines: Mutex<Lines>,
+}
+
+/// By limit and canonical key: the line of each, while somebody stands in it.
+#[derive(Default)]
+struct Lines {
+    of: HashMap<Vec<u8>, Line>,
+    /// How many stand in all of them.
+    standing: usize,
 }
 
 /// Whoever holds the lock asks; the others stand behind it, in order.
@@ -70,47 +84,55 @@ pub(crate) struct Turns {
 struct Line {
     front: Arc<tokio::sync::Mutex<()>>,
     standing: usize,
+    /// When the one in front asks again: nobody behind it is served before.
+    due: Option<Micros>,
 }
 
 /// A place in a line; given up when it is dropped.
 struct Place {
-    turns: Arc<Turns>,
-    key: Vec<u8>,
+    room: Arc<Room>,
+    line: Vec<u8>,
+    is_front: bool,
+}
+
+impl Place {
+    /// It has come to the front, and asks again then.
+    fn asks_at(&mut self, due: Micros) {
+        self.is_front = true;
+        if let Some(line) = lock(&self.room.lines).of.get_mut(&self.line) {
+            line.due = Some(due);
+        }
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut lines = lock(&self.turns.lines);
-        if let Some(line) = lines.get_mut(&self.key) {
+        let mut lines = lock(&self.room.lines);
+        lines.standing -= 1;
+        if let Some(line) = lines.of.get_mut(&self.line) {
             line.standing -= 1;
+            if self.is_front {
+                line.due = None;
+            }
             if line.standing == 0 {
-                lines.remove(&self.key);
+                lines.of.remove(&self.line);
             }
         }
     }
 }
 
-/// One who waits.
-#[derive(Clone)]
-pub(crate) struct Turn {
-    turns: Arc<Turns>,
-    key: Arc<OwnedKey>,
-    /// Whether it asks again when it is refused for now.
-    pub(crate) stands_in_line: bool,
-    pub(crate) cost: u64,
-    pub(crate) within: Option<Duration>,
+/// What came of the wish to stand in a line.
+enum Stood {
+    Place(Place, Arc<tokio::sync::Mutex<()>>),
+    /// The one in front waits longer than there is time.
+    TooLate(Duration),
+    Full,
 }
 
-impl Turns {
-    pub(crate) fn new(store: SharedStore, limit: NamedLimit, max_waiting: usize) -> Self {
-        let (on_error, lines) = (OnStoreError::default(), Mutex::new(HashMap::new()));
-        let (is_closed, closing) = (AtomicBool::new(false), tokio::sync::Notify::new());
-        Self { store, limit, on_error, max_waiting, is_closed, closing, lines }
-    }
-
-    pub(crate) fn turn(self: &Arc<Self>, key: &Key<'_>, stands_in_line: bool) -> Turn {
-        let (turns, key) = (Arc::clone(self), Arc::new(OwnedKey::of(key)));
-        Turn { turns, key, stands_in_line, cost: 1, within: None }
+impl Room {
+    pub(crate) fn new(max_waiting: usize) -> Self {
+        let closing = tokio::sync::Notify::new();
+        Self { max_waiting, is_closed: AtomicBool::new(false), closing, lines: Mutex::default() }
     }
 
     /// Refuses all who stand in line, and whoever would have to.
@@ -119,36 +141,41 @@ impl Turns {
         self.closing.notify_waiters();
     }
 
-    /// Lets somebody wait unless it is closed.
-    async fn unless_closed<T>(&self, cost: u64, wait: impl Future<Output = T>) -> Result<T, Refused> {
+    /// Lets somebody wait unless it is closed: `None` if it is.
+    async fn unless_closed<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
         let closing = std::pin::pin!(self.closing.notified());
         // From here on it is told.
         if self.is_closed.load(Ordering::SeqCst) {
-            return Err(self.refused(cost, Reason::Closed));
+            return None;
         }
         tokio::select! {
             biased;
-            () = closing => Err(self.refused(cost, Reason::Closed)),
-            done = wait => Ok(done),
+            () = closing => None,
+            done = wait => Some(done),
         }
     }
 
-    fn stand(self: &Arc<Self>, key: Vec<u8>) -> Option<(Place, Arc<tokio::sync::Mutex<()>>)> {
+    fn stand(self: &Arc<Self>, name: Vec<u8>, within: Option<Duration>) -> Stood {
+        let now = ProcessClock.now();
         let mut lines = lock(&self.lines);
-        let line = lines.entry(key.clone()).or_default();
-        // The first asks, and does not wait for anybody.
-        if line.standing > self.max_waiting {
-            return None;
+        if lines.standing >= MAX_WAITING_IN_ALL {
+            return Stood::Full;
         }
+        if let Some(line) = lines.of.get(&name) {
+            let wait = line.due.map_or(Duration::ZERO, |due| until(now, due));
+            if within.is_some_and(|within| wait > within) {
+                return Stood::TooLate(wait);
+            }
+            // The first asks, and does not wait for anybody.
+            if line.standing > self.max_waiting {
+                return Stood::Full;
+            }
+        }
+        lines.standing += 1;
+        let line = lines.of.entry(name.clone()).or_default();
         line.standing += 1;
         let front = Arc::clone(&line.front);
-        Some((Place { turns: Arc::clone(self), key }, front))
-    }
-
-    /// A refusal without an answer of the store.
-    fn refused(&self, cost: u64, reason: Reason) -> Refused {
-        let verdict = Verdict::failed_closed(self.limit.limit(), cost, Duration::ZERO);
-        Decision::of(vec![verdict.with_source(Source::Local)]).refused_for(reason, None)
+        Stood::Place(Place { room: Arc::clone(self), line: name, is_front: false }, front)
     }
 }
 
@@ -156,31 +183,95 @@ fn late(decision: Decision, wait: Option<Duration>) -> Refused {
     decision.refused_for(Reason::TooLate, wait)
 }
 
+/// One who waits.
+#[derive(Clone)]
+pub(crate) struct Turn {
+    store: SharedStore,
+    room: Arc<Room>,
+    wanted: Arc<[Wanted]>,
+    /// Whether it asks again when it is refused for now.
+    stands_in_line: bool,
+    on_error: OnStoreError,
+    /// Of each limit, if it is another than was said.
+    cost: Option<u64>,
+    within: Option<Duration>,
+}
+
+/// What was taken, and what gives it back.
+type Came = Result<(Admitted, Option<SharedReservation>), Refused>;
+
 impl Turn {
+    pub(crate) fn new(
+        store: &SharedStore,
+        room: &Arc<Room>,
+        checks: &[Check<'_>],
+        stands_in_line: bool,
+    ) -> Self {
+        let wanted = |check: &Check<'_>| Wanted {
+            limit: check.limit.clone(),
+            key: OwnedKey::of(&check.key),
+            cost: check.cost,
+        };
+        Self {
+            store: store.clone(),
+            room: Arc::clone(room),
+            wanted: checks.iter().map(wanted).collect(),
+            stands_in_line,
+            on_error: OnStoreError::default(),
+            cost: None,
+            within: None,
+        }
+    }
+
+    /// Which line.
+    fn line(&self) -> Vec<u8> {
+        let mut line = Vec::new();
+        if let Some(first) = self.wanted.first() {
+            line.extend_from_slice(&first.limit.id().to_le_bytes());
+            Key::from(&first.key.parts()[..]).write_canonical(&mut line);
+        }
+        line
+    }
+
+    fn has_queue(&self) -> bool {
+        self.wanted.iter().any(|wanted| wanted.limit.limit().is_queue())
+    }
+
+    /// A refusal without an answer of the store.
+    fn refused(&self, reason: Reason, wait: Option<Duration>) -> Refused {
+        let verdict = |wanted: &Wanted| {
+            let cost = self.cost.unwrap_or(wanted.cost);
+            Verdict::failed_closed(wanted.limit.limit(), cost, Duration::ZERO).with_source(Source::Local)
+        };
+        Decision::of(self.wanted.iter().map(verdict).collect()).refused_for(reason, wait)
+    }
+
+    /// Waits until it is in front.
+    async fn come_to_front(&self) -> Result<(tokio::sync::OwnedMutexGuard<()>, Place), Refused> {
+        let (place, front) = match self.room.stand(self.line(), self.within) {
+            Stood::Place(place, front) => (place, front),
+            Stood::TooLate(wait) => return Err(self.refused(Reason::TooLate, Some(wait))),
+            Stood::Full => return Err(self.refused(Reason::QueueFull, None)),
+        };
+        let at_front = self.room.unless_closed(front.lock_owned());
+        let guard = match self.within {
+            None => at_front.await,
+            Some(within) => tokio::time::timeout(within, at_front)
+                .await
+                .map_err(|_| self.refused(Reason::TooLate, None))?,
+        };
+        Ok((guard.ok_or_else(|| self.refused(Reason::Closed, None))?, place))
+    }
+
     /// Waits for the turn, and of a queue for the start.
-    pub(crate) async fn come(self) -> Result<Admitted, Refused> {
+    async fn come(self) -> Came {
         let began = ProcessClock.now();
         let left = |within: Duration| within.saturating_sub(since(began));
         let it = Arc::new(self);
-        let mut place = None;
-        if it.stands_in_line {
-            let mut key = Vec::new();
-            Key::from(&it.key.parts()[..]).write_canonical(&mut key);
-            let stood = it.turns.stand(key);
-            let (stood, front) = stood.ok_or_else(|| it.turns.refused(it.cost, Reason::QueueFull))?;
-            let at_front = front.lock_owned();
-            let at_front = it.turns.unless_closed(it.cost, at_front);
-            let guard = match it.within {
-                None => at_front.await?,
-                Some(within) => tokio::time::timeout(within, at_front)
-                    .await
-                    .map_err(|_| it.turns.refused(it.cost, Reason::TooLate))??,
-            };
-            // The lock is let go before the place is.
-            place = Some((guard, stood));
-        }
+        // The lock is let go before the place is.
+        let mut place = if it.stands_in_line { Some(it.come_to_front().await?) } else { None };
         loop {
-            if let Some(within) = it.within.filter(|_| it.turns.limit.limit().is_queue()) {
+            if let Some(within) = it.within.filter(|_| it.has_queue()) {
                 // A slot that would begin too late is not taken: given back later, it might stay as a hole.
                 let (look, _) = it.ask(Ask::Peek).await?;
                 if look.allowed && look.delay > left(within) {
@@ -195,30 +286,21 @@ impl Turn {
             }
             let wait = decision.retry_after.filter(|_| decision.reason == Some(Reason::Limited));
             let Some(wait) = wait else { return Err(own(decision)) };
-            if !it.stands_in_line {
-                return Err(if it.turns.limit.limit().is_queue() {
-                    decision.refused_for(Reason::QueueFull, Some(wait))
-                } else {
-                    own(decision)
-                });
-            }
+            let Some((_, place)) = &mut place else { return Err(full_or_own(decision, wait)) };
             if it.within.is_some_and(|within| wait > left(within)) {
                 return Err(late(decision, Some(wait)));
             }
+            place.asks_at(ProcessClock.now().saturating_add(wait));
             // A refusal that is remembered says no wait below a microsecond.
             let sleep = tokio::time::sleep(wait.max(Duration::from_micros(1)));
-            it.turns.unless_closed(it.cost, sleep).await?;
+            let slept = it.room.unless_closed(sleep).await;
+            slept.ok_or_else(|| it.refused(Reason::Closed, Some(wait)))?;
         }
     }
 
     /// Waits for the start. By the time since the answer was there: never before the start by the store's clock, and later
     /// by one way of the network at most.
-    async fn start(
-        &self,
-        decision: Decision,
-        held: Option<SharedReservation>,
-        began: Micros,
-    ) -> Result<Admitted, Refused> {
+    async fn start(&self, decision: Decision, held: Option<SharedReservation>, began: Micros) -> Came {
         let delay = decision.delay;
         if !delay.is_zero() {
             if self.within.is_some_and(|within| delay > within.saturating_sub(since(began))) {
@@ -227,35 +309,91 @@ impl Turn {
             }
             tokio::time::sleep(delay).await;
         }
-        if let Some(held) = held {
-            held.keep();
-        }
-        Ok(Admitted::new(Said::All(decision), since(began)))
+        Ok((Admitted::new(Said::All(decision), since(began)), held))
     }
 
     /// Asks the store. Whoever goes away meanwhile has asked all the same: what is taken for nobody is given back.
     async fn ask(self: &Arc<Self>, ask: Ask) -> Result<(Decision, Option<SharedReservation>), Refused> {
         let it = Arc::clone(self);
         let asked = tokio::spawn(async move {
-            let parts = it.key.parts();
-            let checks = [Check { limit: &it.turns.limit, key: Key::from(&parts[..]), cost: it.cost }];
-            let on_error = [it.turns.on_error];
+            let keys: Vec<Vec<Part<'_>>> = it.wanted.iter().map(|wanted| wanted.key.parts()).collect();
+            let checks: Vec<Check<'_>> = it
+                .wanted
+                .iter()
+                .zip(&keys)
+                .map(|(wanted, parts)| Check {
+                    limit: &wanted.limit,
+                    key: Key::from(&parts[..]),
+                    cost: it.cost.unwrap_or(wanted.cost),
+                })
+                .collect();
+            let on_error = vec![it.on_error; checks.len()];
             let demand = Demand { checks: &checks, on_error: &on_error, ask };
             match ask {
-                Ask::Acquire => it.turns.store.reserve(demand, ANSWER_WITHIN).await,
-                Ask::Peek => it.turns.store.decide(demand, ANSWER_WITHIN).await.map(|look| (look, None)),
+                Ask::Acquire => it.store.reserve(demand, ANSWER_WITHIN).await,
+                Ask::Peek => it.store.decide(demand, ANSWER_WITHIN).await.map(|look| (look, None)),
             }
         });
         match asked.await {
             Ok(Ok(answer)) => Ok(answer),
             // A limit that no shared store can hold, or a runtime that ends.
-            _ => Err(self.turns.refused(self.cost, Reason::StoreUnavailable)),
+            _ => Err(self.refused(Reason::StoreUnavailable, None)),
         }
     }
 }
 
+/// One who has not begun to wait, or is on its way.
+pub(crate) enum Coming {
+    Not(Turn),
+    On(Pin<Box<dyn Future<Output = Came> + Send>>),
+}
+
+impl Coming {
+    /// Changes what it waits for, as long as it has not begun.
+    fn change(&mut self, change: impl FnOnce(&mut Turn)) {
+        if let Self::Not(turn) = self {
+            change(turn);
+        }
+    }
+
+    pub(crate) fn set_cost(&mut self, cost: u64) {
+        self.change(|turn| turn.cost = Some(cost));
+    }
+
+    pub(crate) fn set_within(&mut self, within: Duration) {
+        self.change(|turn| turn.within = Some(within));
+    }
+
+    pub(crate) fn set_on_error(&mut self, on_error: OnStoreError) {
+        self.change(|turn| turn.on_error = on_error);
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Came> {
+        if let Self::Not(turn) = self {
+            *self = Self::On(Box::pin(turn.clone().come()));
+        }
+        match self {
+            Self::On(coming) => coming.as_mut().poll(cx),
+            Self::Not(_) => Poll::Pending,
+        }
+    }
+}
+
+fn until(now: Micros, at: Micros) -> Duration {
+    Duration::from_micros(at.get().saturating_sub(now.get()))
+}
+
 fn since(began: Micros) -> Duration {
-    Duration::from_micros(ProcessClock.now().get().saturating_sub(began.get()))
+    until(began, ProcessClock.now())
+}
+
+/// The refusal of one who does not stand in line: by a queue that is full, or by another limit.
+fn full_or_own(decision: Decision, wait: Duration) -> Refused {
+    let binding = decision.limits().get(decision.binding);
+    if binding.is_some_and(|verdict| verdict.limit().is_queue()) {
+        return decision.refused_for(Reason::QueueFull, Some(wait));
+    }
+    own(decision)
 }
 
 /// The limit's own refusal.
