@@ -219,7 +219,7 @@ async fn a_request_that_goes_away_gives_its_place_up() {
     let layer = RateLimitLayer::builder().limit(users.by(header("x-user"))).wait_within(millis(2_500));
     let layer = layer.build().expect("good");
     let (calls, backend) = Calls::new();
-    let _ = send((&layer, &backend), "ann", "first", 1).await;
+    send((&layer, &backend), "ann", "first", 1).await.await.expect("no panic");
     let leaves = send((&layer, &backend), "ann", "leaves", 1).await;
     let stays = send((&layer, &backend), "ann", "stays", 1).await;
     let late = send((&layer, &backend), "ann", "late", 1).await;
@@ -293,7 +293,7 @@ async fn when_the_line_is_closed_those_in_it_are_told_a_wait() {
     let layer = RateLimitLayer::builder().limit(users.by(header("x-user"))).wait_within(seconds(9_000));
     let layer = layer.build().expect("good");
     let (_, backend) = Calls::new();
-    let _ = send((&layer, &backend), "ann", "first", 1).await;
+    send((&layer, &backend), "ann", "first", 1).await.await.expect("no panic");
     let waits = send((&layer, &backend), "ann", "waits", 1).await;
     users.close();
     let refused = waits.await.expect("no panic");
