@@ -85,7 +85,9 @@ async fn not_everybody_is_told_the_same_instant_and_nobody_an_earlier_one() {
             assert_eq!(refused.json()["retry_after"], seconds);
             told.insert(seconds);
         }
-        assert_eq!((told.first(), told.last()), (Some(&30), Some(&most)), "{told:?}");
+        // The earliest is one chance in two hundred; the second that follows it is one in six.
+        assert!(told.iter().all(|seconds| (30..=most).contains(seconds)), "{told:?}");
+        assert!(told.first() <= Some(&31) && told.last() == Some(&most), "{told:?}");
     }
 }
 
