@@ -86,8 +86,14 @@ pub(crate) fn is_preflight<B>(request: &http::Request<B>) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Whether the caller speaks gRPC, and so reads a refusal in its own fields.
+/// Whether the caller speaks gRPC, and so reads a refusal in its own fields. gRPC-Web is another protocol, whose clients
+/// read the status of HTTP too.
 pub(crate) fn is_grpc(parts: &Parts) -> bool {
+    const KIND: &[u8] = b"application/grpc";
     let kind = parts.headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
-    kind.get(..16).is_some_and(|start| start.eq_ignore_ascii_case(b"application/grpc"))
+    let Some((start, rest)) = kind.split_at_checked(KIND.len()) else { return false };
+    // Every call of gRPC is a POST. Whoever asks by another method might be told a 200 that caches keep.
+    parts.method == Method::POST
+        && start.eq_ignore_ascii_case(KIND)
+        && matches!(rest.trim_ascii_start().first(), None | Some(b'+' | b';'))
 }

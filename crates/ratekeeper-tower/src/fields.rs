@@ -20,7 +20,7 @@ const X_RATELIMIT: [HeaderName; 3] = [
 ];
 /// What a page of another origin may read of a refusal.
 const EXPOSED: HeaderValue = HeaderValue::from_static("Retry-After, RateLimit, RateLimit-Policy");
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The fields of one answer that its limits want to be told.
 #[derive(Default)]

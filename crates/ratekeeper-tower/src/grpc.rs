@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use http::Response;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use ratekeeper::{Denial, Reason};
+
+use crate::fields::NO_STORE;
 
 const INVALID_ARGUMENT: u8 = 3;
 const PERMISSION_DENIED: u8 = 7;
@@ -28,6 +30,8 @@ pub(crate) fn response(denial: &Denial<'_>, parts: &Parts) -> Response<Bytes> {
     let headers = response.headers_mut();
     let kind = parts.headers.get(CONTENT_TYPE).cloned();
     headers.insert(CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static("application/grpc")));
+    // It is a 200 to whatever stands between.
+    headers.insert(CACHE_CONTROL, NO_STORE);
     headers.insert("grpc-status", u64::from(code).into());
     let mut add = |name: &'static str, text: String| {
         if let Ok(value) = HeaderValue::try_from(text) {

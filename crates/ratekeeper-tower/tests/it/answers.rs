@@ -311,3 +311,30 @@ async fn a_limit_that_is_changed_is_told_by_its_new_numbers() {
     assert_eq!(answer.field("ratelimit-policy"), Some(r#""default.limit";q=120;w=60"#));
     assert_eq!(answer.field("ratelimit"), Some(r#""default.limit";r=119;t=1"#));
 }
+
+#[tokio::test]
+async fn only_a_call_of_grpc_is_answered_as_one_and_no_cache_keeps_that() {
+    let refused = async |method: &str, kind: &str| {
+        let (layer, backend) = (layer(ONE_A_MINUTE), Backend::default());
+        let ask = || empty(from("192.0.2.1").method(method).header("content-type", kind));
+        assert_eq!(backend.ask(&layer, ask()).await.status, 200);
+        backend.ask(&layer, ask()).await
+    };
+    for kind in ["application/grpc", "application/grpc+proto", "Application/gRPC; a=b", "application/grpc ;a=b"] {
+        let answer = refused("POST", kind).await;
+        assert_eq!((answer.status.as_u16(), answer.field("grpc-status")), (200, Some("8")), "{kind}");
+        assert_eq!(answer.field("cache-control"), Some("no-store"), "{kind}");
+    }
+    for (method, kind) in [
+        ("GET", "application/grpc"),
+        ("HEAD", "application/grpc+proto"),
+        ("PUT", "application/grpc"),
+        ("POST", "application/grpc-web"),
+        ("POST", "application/grpc-web-text+proto"),
+        ("POST", "application/grpcs"),
+    ] {
+        let answer = refused(method, kind).await;
+        assert_eq!((answer.status.as_u16(), answer.field("grpc-status")), (429, None), "{method} {kind}");
+        assert_eq!(answer.json()["reason"], "limited");
+    }
+}
