@@ -33,6 +33,8 @@ pub struct LayerBuilder {
     name: String,
     headers: Headers,
     max_keys: u64,
+    /// The first option that was set although the file rules it.
+    misplaced: Option<&'static str>,
     #[cfg(feature = "redis")]
     pub(crate) store: Option<crate::shared::Shared>,
     #[cfg(feature = "redis")]
@@ -64,6 +66,8 @@ pub enum LayerError {
     Store(BuildError),
     /// A limit that a shared store cannot hold: its window is below a millisecond.
     WindowTooShort(String),
+    /// An option of limits in code, and the limits are those of a file, which says that itself.
+    RuledByFile(&'static str),
     /// The file names a Redis store, and the feature `redis` is off.
     NeedsRedis(Name),
     /// The file cannot be read.
@@ -84,6 +88,9 @@ impl fmt::Display for LayerError {
             Self::Store(wrong) => wrong.fmt(f),
             Self::WindowTooShort(name) => {
                 write!(f, "limit {name:?}: a shared store takes windows of 1 ms and more")
+            }
+            Self::RuledByFile(option) => {
+                write!(f, "`{option}` is for limits in code: of a layer from a file, the file says it")
             }
             Self::NeedsRedis(store) => {
                 write!(f, "store `{store}` is in Redis: enable the feature `redis` of ratekeeper-tower")
@@ -111,6 +118,7 @@ impl LayerBuilder {
             name: "default".to_owned(),
             headers: Headers::default(),
             max_keys: DEFAULT_MAX_KEYS,
+            misplaced: None,
             #[cfg(feature = "redis")]
             store: None,
             #[cfg(feature = "redis")]
@@ -126,32 +134,41 @@ impl LayerBuilder {
         Self::new(LimitsFrom::Config(Box::new(config)))
     }
 
+    /// Remembers an option that only limits in code have.
+    pub(crate) const fn of_code(mut self, option: &'static str) -> Self {
+        if matches!(self.source, LimitsFrom::Config(_)) && self.misplaced.is_none() {
+            self.misplaced = Some(option);
+        }
+        self
+    }
+
     /// One more limit. All limits of a layer are decided together, in one step, whoever owns them: every one of them takes
-    /// its cost, or none does. A layer with the policies of a file takes none beside them.
+    /// its cost, or none does. A layer with the policies of a file takes none beside them: that is told by
+    /// [`LayerBuilder::build`], as with every option here that such a file has of its own.
     pub fn limit(mut self, rule: impl Into<Rule>) -> Self {
         if let LimitsFrom::Rules(rules) = &mut self.source {
             rules.push(rule.into());
         }
-        self
+        self.of_code("limit")
     }
 
     /// What header fields and refusals call the limits together: `default` unless said otherwise.
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.to_owned();
-        self
+        self.of_code("name")
     }
 
     /// Which header fields answers have; those of a file are its own affair. A 429 always has `Retry-After`, `RateLimit`
     /// and `RateLimit-Policy`.
     pub const fn headers(mut self, headers: Headers) -> Self {
         self.headers = headers;
-        self
+        self.of_code("headers")
     }
 
     /// For how many keys each plain [`Limit`](ratekeeper::Limit) has room in memory; 100,000 unless said otherwise, at 44 bytes each.
     pub const fn max_keys(mut self, max_keys: u64) -> Self {
         self.max_keys = max_keys;
-        self
+        self.of_code("max_keys")
     }
 
     /// Another clock than the process's, for plain limits and for stores in memory.
@@ -170,7 +187,7 @@ impl LayerBuilder {
     /// file each policy says so itself.
     pub const fn missing_key(mut self, missing: MissingKey) -> Self {
         self.options.missing_key = missing;
-        self
+        self.of_code("missing_key")
     }
 
     /// What becomes of a request whose client's address nobody knows; all such requests are counted together unless said
@@ -265,8 +282,12 @@ impl LayerBuilder {
     /// The layer.
     ///
     /// # Errors
-    /// What is wrong with its limits, names and keys, or that a store cannot be built.
+    /// What is wrong with its limits, names and keys, that a store cannot be built, or which option does nothing beside a
+    /// file.
     pub fn build(mut self) -> Result<RateLimitLayer, LayerError> {
+        if let Some(option) = self.misplaced {
+            return Err(LayerError::RuledByFile(option));
+        }
         self.options.waiting = AtomicUsize::new(0);
         if let Some(clock) = &self.clock {
             self.options.clock = Arc::clone(clock);

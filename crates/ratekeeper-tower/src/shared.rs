@@ -39,13 +39,13 @@ impl LayerBuilder {
     /// are decided together all the same.
     pub fn store(mut self, store: &SharedStore) -> Self {
         self.store = Some(Shared { store: store.clone(), within: DEFAULT_WITHIN });
-        self
+        self.of_code("store")
     }
 
     /// What becomes of those limits when the store does not answer; this instance's share of them unless said otherwise.
     pub const fn on_store_error(mut self, on_error: OnStoreError) -> Self {
         self.on_store_error = on_error;
-        self
+        self.of_code("on_store_error")
     }
 }
 

@@ -1,7 +1,7 @@
 //! A layer with the policies of a file.
 
-use ratekeeper::{ManualClock, hours};
-use ratekeeper_tower::{Config, LayerError, RateLimitLayer};
+use ratekeeper::{Limit, ManualClock, hours};
+use ratekeeper_tower::{Config, Headers, LayerError, LimitBy as _, MissingKey, RateLimitLayer, client_ip};
 use serde_json::Value;
 
 use crate::support::{Backend, empty, from};
@@ -206,4 +206,26 @@ policies: [{ name: p, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 1/m
 ";
     let wrong = RateLimitLayer::from_config(config(text)).build().expect_err("the feature is off");
     assert!(wrong.to_string().contains("feature `redis`"), "{wrong}");
+}
+
+#[test]
+fn an_option_that_the_file_rules_is_named_and_not_ignored() {
+    let text = "
+version: 1
+policies:
+  - { name: a, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 1/minute }] }
+";
+    let file = || RateLimitLayer::from_config(config(text));
+    for (builder, option) in [
+        (file().limit(Limit::per_minute(1).by(client_ip())), "limit"),
+        (file().name("api"), "name"),
+        (file().headers(Headers::default()), "headers"),
+        (file().max_keys(7), "max_keys"),
+        (file().missing_key(MissingKey::Reject).name("api"), "missing_key"),
+    ] {
+        let wrong = builder.build().expect_err(option);
+        assert!(matches!(wrong, LayerError::RuledByFile(named) if named == option), "{option}: {wrong}");
+        assert!(wrong.to_string().starts_with(&format!("`{option}` is for limits in code")), "{wrong}");
+    }
+    file().missing_peer(MissingKey::Reject).count_preflights().build().expect("no file says that");
 }

@@ -2,7 +2,7 @@
 
 use ratekeeper::{KeyedLimiter, Limit, OnStoreError, RedisStore, SharedStore, StoreUrl, millis, seconds};
 use ratekeeper_testkit::redis::{self, RedisServer};
-use ratekeeper_tower::{Config, LimitBy as _, RateLimitLayer, header};
+use ratekeeper_tower::{Config, LayerError, LimitBy as _, RateLimitLayer, header};
 
 use crate::support::{Answer, Backend, empty, from};
 
@@ -165,5 +165,18 @@ policies:
     for nth in 0..6 {
         let answer = ask(&layer, &backend, "ann").await;
         assert_eq!(answer.status == 200, nth < 5, "request {nth}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_takes_no_store_beside_its_own() {
+    let text = "{ version: 1, policies: [{ name: a, key: [ip], limits: [{ name: l, algorithm: gcra, limit: 1/minute }] }] }";
+    let file = || RateLimitLayer::from_config(Config::parse("t", text.as_bytes(), &|_| None).expect("good"));
+    let shared = store(&format!("redis://127.0.0.1:{}", closed_port()));
+    for (builder, option) in
+        [(file().store(&shared), "store"), (file().on_store_error(OnStoreError::Deny), "on_store_error")]
+    {
+        let wrong = builder.build().expect_err(option);
+        assert!(matches!(wrong, LayerError::RuledByFile(named) if named == option), "{option}: {wrong}");
     }
 }
