@@ -20,10 +20,10 @@ const BAD_INPUT: &str = "urn:ratekeeper:problem:bad-input";
 ///
 /// | status | when |
 /// |---|---|
-/// | 429 | a limit is used up: waiting helps |
+/// | 429 | a limit is used up, or too many wait for it, or for too long: waiting helps |
 /// | 413 | the cost is above what the limit ever holds: no wait helps |
 /// | 403 | an override or a policy blocks the key |
-/// | 503 | the store does not answer, or has no place for the key |
+/// | 503 | the store does not answer, or has no place for the key; or nobody may wait any more |
 /// | 400 | the request lacks what its key or cost is read from |
 ///
 /// No key and no address is in it.
@@ -44,7 +44,7 @@ pub struct Denial<'a> {
 
 impl<'a> Denial<'a> {
     /// The refusal of a decision whose [binding](Decision::binding) limit has these names. `told` is the wait as it is
-    /// to be told, which may be longer than the decision's; `None` if it can never pass.
+    /// to be told, which may be longer than the decision's; `None` if it can never pass, or nobody knows.
     #[must_use]
     pub fn of(decision: &Decision, policy: &'a str, limit: &'a str, told: Option<Duration>) -> Self {
         let verdict = decision.limits().get(decision.binding);
@@ -74,17 +74,22 @@ impl<'a> Denial<'a> {
                 let detail = "There is no place for this key at the moment.".to_owned();
                 whole(503, REDUCED_CAPACITY, title, detail, "unavailable", wait)
             }
-            // Whatever else is refused for now is worth asking again.
-            Some(reason) if reason != Reason::CostExceedsCapacity && wait.is_some() => {
+            Some(Reason::Closed) => {
+                let detail = format!("Nobody may wait for limit {policy}.{limit} any more.");
+                whole(503, REDUCED_CAPACITY, "Temporarily reduced capacity", detail, "unavailable", wait)
+            }
+            Some(Reason::Blocked) => Self::blocked(policy),
+            // Whatever is refused for now is worth asking again, though not always anybody knows when.
+            Some(Reason::Limited | Reason::QueueFull | Reason::TooLate) => {
                 let quota = verdict.map(|verdict| Quota::of(verdict.limit()));
                 let Quota { units, seconds: window } = quota.unwrap_or(Quota { units: 0, seconds: 0 });
                 let requests = if units == 1 { "request" } else { "requests" };
-                let detail = format!(
-                    "Limit {policy}.{limit} allows {units} {requests} per {window} s. Retry in {seconds} s."
-                );
+                let retry = wait.map_or_else(String::new, |_| format!(" Retry in {seconds} s."));
+                let detail =
+                    format!("Limit {policy}.{limit} allows {units} {requests} per {window} s.{retry}");
                 whole(429, QUOTA_EXCEEDED, "Quota exceeded", detail, "rate_limited", wait)
             }
-            _ => {
+            Some(Reason::CostExceedsCapacity) | None => {
                 let (capacity, cost) =
                     verdict.map_or((0, 0), |verdict| (verdict.limit().capacity(), verdict.cost()));
                 let detail = format!(

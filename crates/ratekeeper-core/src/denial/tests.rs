@@ -1,10 +1,11 @@
+use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Denial;
-use crate::{Ask, Decision, Limit, Micros, Moment, State, StateRef, Verdict, evaluate};
+use crate::{Ask, Decision, Limit, Micros, Moment, Reason, State, StateRef, Verdict, evaluate};
 
 fn text(denial: &Denial<'_>, violated: &[&str]) -> String {
     let mut out = Vec::new();
@@ -54,6 +55,35 @@ fn who_is_blocked_is_told_the_policy_and_no_wait() {
          \"detail\":\"Policy admin blocks this request.\",\"error\":\"blocked\",\"reason\":\"blocked\",\
          \"retry_after\":null,\"retry_after_ms\":null,\"policy\":\"admin\",\"limit\":null}"
     );
+}
+
+#[test]
+fn who_is_not_let_wait_is_not_told_that_its_cost_can_never_pass() {
+    let limit = Limit::per_minute(1);
+    let refused = |reason| {
+        let mut decision = Decision::of(vec![Verdict::failed_closed(&limit, 1, Duration::ZERO)]);
+        (decision.reason, decision.retry_after) = (Some(reason), None);
+        decision
+    };
+    for (reason, status, error) in [
+        (Reason::QueueFull, 429, "rate_limited"),
+        (Reason::TooLate, 429, "rate_limited"),
+        (Reason::Limited, 429, "rate_limited"),
+        (Reason::Closed, 503, "unavailable"),
+        (Reason::Blocked, 403, "blocked"),
+        (Reason::CostExceedsCapacity, 413, "cost_exceeds_capacity"),
+    ] {
+        let decision = refused(reason);
+        let denial = Denial::of(&decision, "api", "minute", None);
+        assert_eq!((denial.status(), denial.reason(), denial.wait()), (status, Some(reason), None));
+        let text = text(&denial, &[]);
+        assert!(text.contains(&format!("\"error\":\"{error}\"")), "{text}");
+        assert!(!denial.detail().contains("Retry in"), "nobody knows when: {text}");
+    }
+    let (full, wait) = (refused(Reason::QueueFull), Some(Duration::from_secs(3)));
+    let denial = Denial::of(&full, "api", "minute", wait);
+    assert_eq!((denial.status(), denial.retry_after()), (429, Some(3)));
+    assert_eq!(denial.detail(), "Limit api.minute allows 1 request per 60 s. Retry in 3 s.");
 }
 
 #[test]
