@@ -41,13 +41,10 @@ pub(crate) fn response(denial: &Denial<'_>, parts: &Parts) -> Response<Bytes> {
     add("grpc-message", percent_encoded(denial.detail()));
     let millis =
         denial.wait().map(|wait| u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX));
-    match millis {
-        Some(millis) => {
-            add("grpc-retry-pushback-ms", millis.to_string());
-            add("grpc-status-details-bin", base64(&status(code, denial)));
-        }
-        // No wait helps, and this tells clients not to try (gRPC proposal A6).
-        None => add("grpc-retry-pushback-ms", "-1".to_owned()),
+    // Where no wait helps there is none: a negative one would take the decision from the client (gRPC proposal A6).
+    if let Some(millis) = millis {
+        add("grpc-retry-pushback-ms", millis.to_string());
+        add("grpc-status-details-bin", base64(&status(code, denial)));
     }
     response
 }

@@ -58,11 +58,12 @@ async fn who_is_refused_reads_the_exact_wait_and_the_connection_stays() {
 }
 
 #[tokio::test]
-async fn what_can_never_pass_is_not_to_be_tried_again() {
+async fn what_can_never_pass_has_no_wait_and_no_pushback() {
     let limit = Limit::per_hour(3).by(header("x-user"));
     let layer = RateLimitLayer::builder().limit(limit).cost(|_| 4).build().expect("good");
     let refused = call(&mut client(layer).await, "ann").await.expect_err("four of three");
-    assert_eq!((refused.code(), pushback(&refused)), (Code::ResourceExhausted, Some(-1)));
+    assert_eq!((refused.code(), pushback(&refused)), (Code::ResourceExhausted, None));
+    assert!(!refused.metadata().contains_key("grpc-retry-pushback-ms"), "nor one that is no number");
     assert!(refused.get_details_retry_info().is_none());
 }
 
