@@ -209,11 +209,15 @@ fn is_public(headers: &HeaderMap) -> bool {
 }
 
 /// What every refusal says of itself beside its limits. A wait that the program's own answer has named stays, if it is
-/// longer.
+/// longer, or a date.
 pub(crate) fn add_wait(headers: &mut HeaderMap, seconds: Option<u64>) {
     if let Some(seconds) = seconds {
-        let said = headers.get(header::RETRY_AFTER).and_then(|said| said.to_str().ok()?.parse::<u64>().ok());
-        headers.insert(header::RETRY_AFTER, said.map_or(seconds, |said| said.max(seconds)).into());
+        let said = headers.get(header::RETRY_AFTER).map(HeaderValue::as_bytes);
+        let is_number = |said: &[u8]| said.iter().all(u8::is_ascii_digit);
+        if said.is_none_or(is_number) {
+            let said = said.and_then(|said| std::str::from_utf8(said).ok()?.parse::<u64>().ok());
+            headers.insert(header::RETRY_AFTER, said.map_or(seconds, |said| said.max(seconds)).into());
+        }
         headers.insert(header::CACHE_CONTROL, NO_STORE);
     }
     if !headers.contains_key(header::ACCESS_CONTROL_EXPOSE_HEADERS) {

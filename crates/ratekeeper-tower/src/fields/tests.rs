@@ -125,8 +125,9 @@ fn answers_that_are_not_about_this_client_get_no_fields() {
 
 #[test]
 fn the_longer_of_two_waits_is_told() {
+    const DATE: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
     for (said, ours, told) in
-        [(Some("9"), 5, "9"), (Some("2"), 5, "5"), (Some("soon"), 5, "5"), (None, 5, "5")]
+        [(Some("9"), 5, "9"), (Some("2"), 5, "5"), (Some(""), 5, "5"), (Some(DATE), 5, DATE), (None, 5, "5")]
     {
         let mut headers = HeaderMap::new();
         if let Some(said) = said {

@@ -241,6 +241,21 @@ async fn a_program_answers_in_its_own_words_and_the_fields_come_with_it() {
 }
 
 #[tokio::test]
+async fn a_wait_that_the_program_says_itself_stays_if_it_is_longer_or_a_date() {
+    const DATE: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
+    for (said, told) in [(DATE, DATE), ("90", "90"), ("5", "60"), ("", "60")] {
+        let layer = RateLimitLayer::builder().limit(ONE_A_MINUTE.by(global())).on_denied(move |_| {
+            Response::builder().status(429).header("retry-after", said).body(Bytes::new()).expect("an answer")
+        });
+        let (layer, backend) = (layer.clock(ManualClock::new()).build().expect("good"), Backend::default());
+        assert_eq!(backend.ask(&layer, empty(from("192.0.2.1"))).await.status, 200);
+        let refused = backend.ask(&layer, empty(from("192.0.2.1"))).await;
+        assert_eq!(refused.field("retry-after"), Some(told));
+        assert_eq!(refused.field("cache-control"), Some("no-store"));
+    }
+}
+
+#[tokio::test]
 async fn one_request_is_charged_once_by_one_layer_wherever_it_meets_it() {
     // B125: the same layer globally and on a route.
     let layer = layer(Limit::per_minute(10));
