@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use ratekeeper::{
-    Ask, BuildError, Check, Decision, Demand, Key, OnStoreError, Part, RedisStore, SharedStore, StoreError,
-    Verdict, all_of,
+    Ask, BuildError, Check, Decision, Demand, Key, NamedLimit, OnStoreError, Part, RedisStore,
+    SharedReservation, SharedStore, StoreError, Trouble, Verdict, all_of,
 };
 use ratekeeper_policy::RedisConfig;
 use smallvec::SmallVec;
+use tokio::runtime::Handle;
 
 use crate::book::Places;
 use crate::builder::LayerBuilder;
@@ -86,6 +87,45 @@ impl<'s> Group<'s> {
     fn demand(&self, ask: Ask) -> Demand<'_> {
         Demand { checks: &self.checks, on_error: &self.on_error, ask }
     }
+
+    /// Takes of the store. Whoever goes away meanwhile has asked all the same: what is taken for nobody is given back.
+    async fn reserve(&self) -> Result<(Decision, Option<SharedReservation>), StoreError> {
+        let asked = Asked::of(self).reserve();
+        match Handle::try_current() {
+            // Nobody takes the answer of a task whose handle is dropped, so it is dropped with what it holds.
+            Ok(runtime) => runtime.spawn(asked).await.unwrap_or(Err(StoreError::Failed(Trouble::Other))),
+            Err(_) => asked.await,
+        }
+    }
+}
+
+/// The limits of a request in one shared store, on their own: they outlive the request.
+struct Asked {
+    shared: Shared,
+    checks: Vec<(NamedLimit, Vec<Piece<'static>>, u64)>,
+    on_error: SmallVec<[OnStoreError; 4]>,
+}
+
+impl Asked {
+    fn of(group: &Group<'_>) -> Self {
+        let own = |check: &Check<'_>| {
+            let key = check.key.parts().iter().map(Piece::owned).collect();
+            (check.limit.clone(), key, check.cost)
+        };
+        let checks = group.checks.iter().map(own).collect();
+        Self { shared: group.shared.clone(), checks, on_error: group.on_error.clone() }
+    }
+
+    async fn reserve(self) -> Result<(Decision, Option<SharedReservation>), StoreError> {
+        let keys: Vec<Vec<Part<'_>>> =
+            self.checks.iter().map(|(_, key, _)| key.iter().map(Piece::part).collect()).collect();
+        let both = self.checks.iter().zip(&keys);
+        let checks: Vec<Check<'_>> = both
+            .map(|((limit, _, cost), key)| Check { limit, key: Key::from(&key[..]), cost: *cost })
+            .collect();
+        let demand = Demand { checks: &checks, on_error: &self.on_error, ask: Ask::Acquire };
+        self.shared.store.reserve(demand, self.shared.within).await
+    }
 }
 
 /// What the limits of a request have said so far.
@@ -149,8 +189,7 @@ async fn go<M: Memory>(
         if is_refused {
             break;
         }
-        let Shared { store, within } = group.shared;
-        let (decision, reservation) = store.reserve(group.demand(Ask::Acquire), *within).await?;
+        let (decision, reservation) = group.reserve().await?;
         said.add(&group.nth, &decision);
         held.shared.extend(reservation);
         if !decision.allowed {

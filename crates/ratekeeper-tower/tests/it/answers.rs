@@ -335,7 +335,9 @@ async fn only_a_call_of_grpc_is_answered_as_one_and_no_cache_keeps_that() {
         assert_eq!(backend.ask(&layer, ask()).await.status, 200);
         backend.ask(&layer, ask()).await
     };
-    for kind in ["application/grpc", "application/grpc+proto", "Application/gRPC; a=b", "application/grpc ;a=b"] {
+    for kind in
+        ["application/grpc", "application/grpc+proto", "Application/gRPC; a=b", "application/grpc ;a=b"]
+    {
         let answer = refused("POST", kind).await;
         assert_eq!((answer.status.as_u16(), answer.field("grpc-status")), (200, Some("8")), "{kind}");
         assert_eq!(answer.field("cache-control"), Some("no-store"), "{kind}");

@@ -1,6 +1,8 @@
 //! Counts in a store that a fleet shares.
 
-use ratekeeper::{KeyedLimiter, Limit, OnStoreError, RedisStore, SharedStore, StoreUrl, millis, seconds};
+use ratekeeper::{
+    Algorithm, KeyedLimiter, Limit, OnStoreError, RedisStore, SharedStore, StoreUrl, millis, seconds,
+};
 use ratekeeper_testkit::redis::{self, RedisServer};
 use ratekeeper_tower::{Config, LayerError, LimitBy as _, RateLimitLayer, header};
 
@@ -87,6 +89,41 @@ async fn a_refusal_there_takes_nothing_here_and_the_other_way_round() {
     let untouched = ask("bob", "t4").await;
     let field = untouched.field("ratelimit").expect("its numbers");
     assert!(field.contains("\"default.tenant\";r=1;t="), "what refuses here takes nothing there: {field}");
+}
+
+#[tokio::test]
+async fn who_leaves_while_the_store_is_asked_has_taken_nothing() {
+    if redis::is_left_out() {
+        return;
+    }
+    let server = RedisServer::start();
+    let shared = connected(&server.url()).await;
+    let layer = |cost| {
+        let limit = Limit::per_hour(20).algorithm(Algorithm::FixedWindow).by(header("x-user"));
+        RateLimitLayer::builder().limit(limit).store(&shared).cost(move |_| cost).build().expect("good")
+    };
+    let (takes, looks, backend) = (layer(1), layer(0), Backend::default());
+    let left = async || {
+        let answer = ask(&looks, &backend, "ann").await;
+        answer.field("ratelimit").map(str::to_owned).expect("its numbers")
+    };
+    for _ in 0..20 {
+        let mut asked = Box::pin(ask(&takes, &backend, "ann"));
+        let once = std::future::poll_fn(|cx| std::task::Poll::Ready(asked.as_mut().poll(cx).is_pending()));
+        assert!(once.await, "a store is not so fast");
+        tokio::task::yield_now().await;
+        // The answer comes from another thread, and this one leaves without having looked at it.
+        std::thread::sleep(millis(2));
+    }
+    assert_eq!(backend.calls(), 0);
+    // What is asked and given back is on its way, through a real connection.
+    tokio::time::sleep(millis(100)).await;
+    let deadline = tokio::time::Instant::now() + seconds(5);
+    while !left().await.contains(";r=20;") {
+        assert!(tokio::time::Instant::now() < deadline, "what was taken for nobody stays: {}", left().await);
+        // As above.
+        tokio::time::sleep(millis(20)).await;
+    }
 }
 
 #[tokio::test]
