@@ -1,4 +1,4 @@
-//! A service of axum with a limit for each user and one for all of them, decided together.
+//! A service of axum with a limit for each user, one for each address and one for all of them, decided together.
 //!
 //! `cargo run -p ratekeeper-tower --example axum_service -- 127.0.0.1:3000`, and then
 //! `curl -i -H 'x-user: ann' 127.0.0.1:3000/`.
@@ -13,6 +13,7 @@ use ratekeeper::{KeyedLimiter, Limit, Limiter};
 use ratekeeper_tower::{LayerError, LimitBy as _, Limited, RateLimitLayer, client_ip, header};
 
 const PER_USER: Limit = Limit::per_second(5).burst(10);
+const PER_ADDRESS: Limit = Limit::per_second(20).burst(40);
 const ALL_TOGETHER: Limit = Limit::per_second(1_000);
 
 /// The application.
@@ -23,6 +24,8 @@ pub(crate) fn app() -> Result<Router, LayerError> {
         .name("api")
         // Who says no name is told apart by its address. Behind proxies: client_ip().behind(["10.0.0.0/8"]).
         .limit(users.by(header("x-user").or(client_ip())).named("user"))
+        // Nobody has checked that name: whoever invents one for each request meets this limit.
+        .limit(PER_ADDRESS.by(client_ip()).named("address"))
         .limit(ratekeeper_tower::Rule::from(everybody).named("all"))
         // What we fail to do costs nothing.
         .refund_if(|response| response.status().is_server_error())

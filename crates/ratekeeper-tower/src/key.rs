@@ -123,6 +123,8 @@ where
 
 /// The value of a header: its first line that is not empty, without spaces around.
 ///
+/// Whoever invents a value has a fresh limit: an outer layer must have checked it, or add a limit by [`client_ip`].
+///
 /// A name that no header can have is told when the layer is built.
 #[must_use]
 pub fn header(name: &str) -> KeyBy {
@@ -132,7 +134,9 @@ pub fn header(name: &str) -> KeyBy {
     }
 }
 
-/// The token of `Authorization: Bearer …`.
+/// The token of `Authorization: Bearer …`, as the client sends it.
+///
+/// Whoever invents a token has a fresh limit: an outer layer must have checked it, or add a limit by [`client_ip`].
 #[must_use]
 pub fn bearer() -> KeyBy {
     Kind::Bearer.into()

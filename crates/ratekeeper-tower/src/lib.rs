@@ -19,6 +19,9 @@
 //! # Ok::<(), ratekeeper_tower::LayerError>(())
 //! ```
 //!
+//! A key that the client writes itself tells nobody apart who invents another for each request: let an outer layer check
+//! tokens and users first, or add a limit by [`client_ip`].
+//!
 //! A request that is let through reaches the service with its decision among the extensions ([`Decided`],
 //! [`Limited`]), and its answer tells the client where it stands (`RateLimit-Policy`, `RateLimit`). One that is refused
 //! is answered with 429, `Retry-After` and a problem object; a call of gRPC with `RESOURCE_EXHAUSTED` and the exact wait.

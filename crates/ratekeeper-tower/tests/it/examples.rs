@@ -37,6 +37,17 @@ async fn axum_service_limits_each_user_for_itself() {
 }
 
 #[tokio::test]
+async fn axum_service_stops_who_invents_a_user_for_each_request() {
+    let app = axum_service::app().expect("good");
+    let mut refused = 0;
+    for nth in 0..400 {
+        let request = Request::get("/").header("x-user", format!("user-{nth}"));
+        refused += usize::from(ask(&app, "192.0.2.1:1", request, "").await.0 == 429);
+    }
+    assert!(refused > 0, "an address has 40 at once and 20 a second");
+}
+
+#[tokio::test]
 async fn login_takes_ten_tries_and_forgives_who_knows_the_password() {
     let app = login::app().expect("good");
     let log_in = |peer: &'static str, password: &'static str| {
