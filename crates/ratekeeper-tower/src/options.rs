@@ -123,9 +123,12 @@ impl fmt::Display for Warning {
             Self::NoPeerAddress => f.write_str(
                 "a limit counts by the address of the client, and this server does not tell it: serve axum by \
                  `into_make_service_with_connect_info::<SocketAddr>()`, enable the feature `tonic` for tonic's own \
-                 transport, put a `SocketAddr` into the extensions of requests, or say `.peer(…)`. Until then all \
+                 transport (behind its TLS `.peer(…)` is needed), put a `SocketAddr` into the extensions of requests, or say `.peer(…)`. Until then all \
                  such requests are treated as `missing_peer` says",
             ),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

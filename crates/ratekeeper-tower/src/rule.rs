@@ -69,6 +69,10 @@ pub trait LimitBy {
     /// A [`KeyedLimiter`] counts where the program sees it too, and can [reset](KeyedLimiter::reset) or look; a plain
     /// [`Limit`] counts in the store of the layer.
     ///
+    /// Whether there is a queue to wait in is asked when the layer is built: of a limiter that is
+    /// [set](KeyedLimiter::set_limit) to a leaky bucket with a queue later, requests do not wait for their
+    /// start, unless the layer waits for something else.
+    ///
     /// ```
     /// use ratekeeper::{KeyedLimiter, Limit, Limiter};
     /// use ratekeeper_tower::{LimitBy as _, RateLimitLayer, client_ip, header};
