@@ -417,7 +417,17 @@ impl Piece<'_> {
                     match value {
                         // An empty part of several has its place all the same.
                         KeyValue::Bytes(bytes) => pieces.push(Piece::Owned(bytes)),
-                        other => Self::add(other, pieces),
+                        // A list within a list is told from its neighbours by their number.
+                        KeyValue::Several(inner) => {
+                            pieces.push(Piece::Part(Part::Number(inner.len() as u64 + 1)));
+                            Self::add(KeyValue::Several(inner), pieces);
+                        }
+                        // And a number from the number of a list.
+                        KeyValue::Number(_) => {
+                            pieces.push(Piece::Part(Part::Number(0)));
+                            Self::add(value, pieces);
+                        }
+                        KeyValue::Address(_) => Self::add(value, pieces),
                     }
                 }
             }

@@ -104,6 +104,20 @@ fn parts_of_a_key_never_run_together() {
     assert_ne!(values(("aa", "b").into()), values(("a", "ab").into()));
     assert_ne!(values(("", "a").into()), values(("a", "").into()));
     assert_ne!(values(7_u64.into()), values("7".into()));
+    let several = |list: &[KeyValue]| KeyValue::Several(list.to_vec());
+    let (a, b, c): (KeyValue, KeyValue, KeyValue) = ("a".into(), "b".into(), "c".into());
+    let shapes = [
+        several(&[a.clone(), b.clone(), c.clone()]),
+        several(&[several(&[a.clone(), b.clone()]), c.clone()]),
+        several(&[a.clone(), several(&[b.clone(), c.clone()])]),
+        several(&[several(std::slice::from_ref(&a)), b.clone(), c.clone()]),
+        several(&[several(&[several(&[a.clone(), b.clone()])]), c.clone()]),
+        several(&[2_u64.into(), a.clone(), b.clone(), c.clone()]),
+        several(&[3_u64.into(), a.clone(), b.clone(), c.clone()]),
+        several(&[0_u64.into(), 3_u64.into(), a, b, c]),
+    ];
+    let keys: std::collections::HashSet<_> = shapes.iter().map(|shape| values(shape.clone())).collect();
+    assert_eq!(keys.len(), shapes.len(), "a list within a list is not its parts");
     assert_eq!(values("".into()), None, "empty is nobody's key");
 }
 
