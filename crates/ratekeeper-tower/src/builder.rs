@@ -243,8 +243,8 @@ impl LayerBuilder {
         self
     }
 
-    /// How many requests wait at a time with [`wait_within`](Self::wait_within); those beyond that would have to are refused
-    /// at once. 1,024 unless said otherwise. A limiter of the program's bounds each of its lines besides
+    /// How many requests wait at a time, with [`wait_within`](Self::wait_within) or for their start in a queue; those beyond
+    /// that would have to are refused at once. 1,024 unless said otherwise. A limiter of the program's bounds each of its lines besides
     /// ([`max_waiting`](ratekeeper::KeyedLimiterBuilder::max_waiting)).
     pub const fn max_waiting(mut self, most: usize) -> Self {
         self.options.max_waiting = most;

@@ -1,6 +1,8 @@
 //! What came of a request, and what gives it back.
 
-use ratekeeper::{Decision, Denial, Reservation, StoreError};
+use std::time::Duration;
+
+use ratekeeper::{Decision, Denial, Reason, Reservation, StoreError};
 use smallvec::SmallVec;
 
 use crate::book::{Book, Place, Places};
@@ -34,6 +36,13 @@ pub(crate) struct Outcome {
 impl Outcome {
     pub(crate) fn allowed(&self) -> bool {
         self.blocked.is_none() && self.decision.as_ref().is_none_or(|decision| decision.allowed)
+    }
+
+    /// Refuses what the limits let pass, and gives it back.
+    pub(crate) fn refuse(&mut self, reason: Reason, wait: Duration) {
+        self.held = Held::default();
+        let decision = self.decision.take().map(|decision| decision.refused_for(reason, Some(wait)));
+        self.decision = decision.map(|refused| refused.decision().clone());
     }
 
     /// The place of the limit that binds.

@@ -127,6 +127,49 @@ async fn who_leaves_while_the_store_is_asked_has_taken_nothing() {
 }
 
 #[tokio::test]
+async fn a_start_in_a_store_that_is_too_far_ahead_is_given_back() {
+    if redis::is_left_out() {
+        return;
+    }
+    let server = RedisServer::start();
+    let shared = connected(&server.url()).await;
+    let queue = |name: &str| {
+        let queue = Limit::per_minute(2).algorithm(Algorithm::LeakyBucket).queue(5);
+        RateLimitLayer::builder().limit(queue.by(header("x-user")).named(name)).store(&shared)
+    };
+    let backend = Backend::default();
+    for (layer, reason) in
+        [(queue("late").wait_within(seconds(5)), "too_late"), (queue("full").max_waiting(0), "queue_full")]
+    {
+        let layer = layer.build().expect("good");
+        assert_eq!(ask(&layer, &backend, "ann").await.status, 200);
+        for _ in 0..3 {
+            let refused = ask(&layer, &backend, "ann").await;
+            assert_eq!((refused.status.as_u16(), refused.json()["reason"].as_str()), (429, Some(reason)));
+            let wait = refused.json()["retry_after_ms"].as_u64().expect("a wait");
+            assert!((20_000..=30_000).contains(&wait), "{wait} ms: the slot before was given back");
+            // What is given back is on its way, through a real connection.
+            tokio::time::sleep(millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_may_wait_for_a_store_for_ever_does() {
+    if redis::is_left_out() {
+        return;
+    }
+    let server = RedisServer::start();
+    let shared = connected(&server.url()).await;
+    let limit = Limit::per_second(20).burst(1).by(header("x-user"));
+    let layer = RateLimitLayer::builder().limit(limit).store(&shared).wait_within(std::time::Duration::MAX);
+    let (layer, backend) = (layer.build().expect("good"), Backend::default());
+    for _ in 0..3 {
+        assert_eq!(ask(&layer, &backend, "ann").await.status, 200);
+    }
+}
+
+#[tokio::test]
 async fn without_the_store_its_share_decides_or_all_pass_or_none_does() {
     // B132. Nobody listens at this port.
     let layer = |on_error| {

@@ -106,6 +106,46 @@ async fn only_so_many_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_queue_has_no_more_who_wait_for_their_start_than_may() {
+    let queue = Limit::per_second(10).algorithm(Algorithm::LeakyBucket).queue(500);
+    let layer = RateLimitLayer::builder().limit(queue.by(global())).clock(clock()).max_waiting(2);
+    let layer = layer.build().expect("good");
+    for round in 0..2 {
+        let answers = ask_at_once(&layer, 100).await;
+        let served: Vec<u128> =
+            answers.iter().filter(|(status, _)| *status == 200).map(|(_, at)| *at).collect();
+        assert_eq!(served.len(), 3, "round {round}: {answers:?}");
+        assert!(served[2] < 205, "{served:?}");
+        assert!(answers.iter().all(|(status, at)| *status == 200 || (*status, *at) == (429, 0)));
+        // The slot of the last one served is over.
+        tokio::time::sleep(millis(100)).await;
+    }
+    let backend = Backend::default();
+    let ask = || backend.ask(&layer, empty(from("192.0.2.1")));
+    let (first, second, third, refused) = tokio::join!(ask(), ask(), ask(), ask());
+    assert_eq!([&first, &second, &third].map(|answer| answer.status.as_u16()), [200; 3]);
+    assert_eq!((refused.status.as_u16(), refused.field("retry-after")), (429, Some("1")));
+    let told = refused.json();
+    assert_eq!((&told["reason"], told["retry_after_ms"].as_u64()), (&"queue_full".into(), Some(300)));
+    assert_eq!(backend.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_wait_for_ever_does() {
+    for limit in [
+        Limit::per_hour(1),
+        Limit::per_hour(1).algorithm(Algorithm::FixedWindow),
+        Limit::per_hour(1).algorithm(Algorithm::LeakyBucket).queue(5),
+    ] {
+        let layer = RateLimitLayer::builder().limit(limit.by(global())).clock(clock());
+        let layer = layer.wait_within(Duration::MAX).build().expect("good");
+        let answers = ask_at_once(&layer, 4).await;
+        assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
+        assert!(answers[3].1 >= 2 * 3_600_000, "{answers:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn shadow_never_waits() {
     let queue = Limit::per_second(1).algorithm(Algorithm::LeakyBucket).queue(5);
     let layer = RateLimitLayer::builder().limit(queue.by(global())).clock(clock()).mode(Mode::Shadow);
@@ -299,7 +339,7 @@ async fn when_the_line_is_closed_those_in_it_are_told_a_wait() {
     let refused = waits.await.expect("no panic");
     assert_eq!(
         (refused.status.as_u16(), refused.field("retry-after")),
-        (429, Some("3600")),
+        (503, Some("3600")),
         "{}",
         refused.body
     );
