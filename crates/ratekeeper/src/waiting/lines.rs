@@ -12,10 +12,10 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use ratekeeper_core::{Micros, Reason, Refused};
+#[cfg(feature = "tokio")]
+use tokio::runtime::Id;
 
 use super::newcomer::Newcomer;
-#[cfg(feature = "tokio")]
-use super::standing::Timer;
 use super::standing::{After, Stage, State};
 use super::wanted::{Said, Wanted};
 use crate::clock::StoreClock;
@@ -162,7 +162,8 @@ impl Lines {
             let answer = change(&mut state, &mut after);
             self.standing.store(state.standing, Ordering::Release);
             after.next = state.agenda.first().map(|(at, _)| *at);
-            state.rouse_timer(&mut after);
+            #[cfg(feature = "tokio")]
+            state.timers.rouse(after.next, &mut after);
             answer
         };
         drop(after.dropped);
@@ -174,41 +175,36 @@ impl Lines {
         answer
     }
 
-    /// Whether a timer is to be started, by the one who is told so.
+    /// Whether the clock wakes those who wait; else they need a timer.
     #[cfg(feature = "tokio")]
-    pub(crate) fn lacks_timer(&self) -> bool {
-        if self.is_woken_by_clock.load(Ordering::Relaxed) {
-            return false;
-        }
-        let mut state = lock(&self.state);
-        let lacks = matches!(state.timer, Timer::None) && !state.agenda.is_empty();
-        if lacks {
-            state.timer = Timer::Awake;
-        }
-        lacks
+    pub(crate) fn is_woken_by_clock(&self) -> bool {
+        self.is_woken_by_clock.load(Ordering::Relaxed)
     }
 
-    /// Does what is due, for the timer: how long it is to sleep, or `None` if nobody waits any more, and it is to
-    /// end.
+    /// Whether a timer is to be started on this runtime, by the one who is told so.
     #[cfg(feature = "tokio")]
-    pub(crate) fn run_timer(self: &Arc<Self>, waker: &Waker) -> Option<Duration> {
+    pub(super) fn lacks_timer(&self, runtime: Id) -> bool {
+        let mut state = lock(&self.state);
+        !state.agenda.is_empty() && state.timers.add(runtime)
+    }
+
+    /// Does what is due, for the timer of this runtime: how long it is to sleep, or `None` if nobody waits any more, and
+    /// it is to end.
+    #[cfg(feature = "tokio")]
+    pub(super) fn run_timer(self: &Arc<Self>, runtime: Id, waker: &Waker) -> Option<Duration> {
         self.with(|state, after| {
             state.do_what_is_due(&self.clock, after);
             let next = state.agenda.first().map(|(at, _)| *at);
-            let timer = match next {
-                Some(until) => Timer::Asleep { until, waker: waker.clone() },
-                None => Timer::None,
-            };
-            state.set_timer(timer, after);
+            state.timers.set(runtime, next.map(|next| (next, waker.clone())), after);
             Some(until(self.clock.now(), next?))
         })
     }
 
-    /// The timer is gone before its time, with its runtime: those who wait elsewhere are to start another.
+    /// The timer of this runtime is gone before its time: those who have moved to another are to start one there.
     #[cfg(feature = "tokio")]
-    pub(crate) fn lose_timer(self: &Arc<Self>) {
+    pub(super) fn lose_timer(self: &Arc<Self>, runtime: Id) {
         self.with(|state, after| {
-            state.set_timer(Timer::None, after);
+            state.timers.set(runtime, None, after);
             after.woken.extend(state.places.iter().filter_map(|place| place.waker.clone()));
         });
     }

@@ -1,4 +1,4 @@
-//! Waiting for one's turn: lines, one timer for all who stand in them, and futures that may be dropped at any time.
+//! Waiting for one's turn: lines, a timer for all who stand in them, and futures that may be dropped at any time.
 
 mod acquire;
 mod lines;

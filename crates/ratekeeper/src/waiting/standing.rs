@@ -8,6 +8,8 @@ use std::time::Duration;
 use ratekeeper_core::{Algorithm, Ask, Forecast, Micros, Reason, Refused};
 
 use super::lines::until;
+#[cfg(feature = "tokio")]
+use super::timer::Timers;
 use super::wanted::{Said, Wanted};
 use crate::clock::StoreClock;
 
@@ -22,19 +24,9 @@ pub(super) struct State {
     pub(super) agenda: BTreeSet<(Micros, usize)>,
     /// The last reading: if one is earlier, the clock was set back.
     pub(super) last: Micros,
-    pub(super) timer: Timer,
+    #[cfg(feature = "tokio")]
+    pub(super) timers: Timers,
     pub(super) is_closed: bool,
-}
-
-/// The task that sleeps until the next instant of the agenda.
-#[derive(Default)]
-pub(super) enum Timer {
-    #[default]
-    None,
-    /// It will look at the agenda.
-    Awake,
-    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "no timer without a runtime"))]
-    Asleep { until: Micros, waker: Waker },
 }
 
 /// The line of one key. It is there only while somebody stands in it.
@@ -363,24 +355,6 @@ impl State {
             self.unlink(place);
             self.forget_tail(line);
             self.refuse(place, Some((Reason::TooLate, None)), after);
-        }
-    }
-
-    #[cfg(feature = "tokio")]
-    pub(super) fn set_timer(&mut self, timer: Timer, after: &mut After) {
-        if let Timer::Asleep { waker, .. } = std::mem::replace(&mut self.timer, timer) {
-            after.dropped.push(waker);
-        }
-    }
-
-    /// Wakes the timer if it is to sleep for less long, or not at all.
-    pub(super) fn rouse_timer(&mut self, after: &mut After) {
-        let first = self.agenda.first().map(|(at, _)| *at);
-        if let Timer::Asleep { until, .. } = &self.timer
-            && first.is_none_or(|first| first < *until)
-            && let Timer::Asleep { waker, .. } = std::mem::replace(&mut self.timer, Timer::Awake)
-        {
-            after.woken.push(waker);
         }
     }
 }

@@ -156,6 +156,34 @@ fn waiting_outside_a_runtime_panics_as_timers_do() {
 }
 
 #[test]
+#[should_panic(expected = "timers are disabled")]
+fn waiting_on_a_runtime_without_timers_panics_as_timers_do() {
+    let users = KeyedLimiter::new(Limit::per_hour(1));
+    assert!(users.try_acquire("k").allowed());
+    let without_timers = Builder::new_current_thread().build().unwrap();
+    let _inside = without_timers.enter();
+    let _ = pin!(users.acquire("k")).poll(&mut Context::from_waker(Waker::noop()));
+}
+
+#[test]
+fn a_runtime_that_stands_still_holds_up_nobody_on_another() {
+    let users = KeyedLimiter::new(Limit::per_second(20).burst(1));
+    assert!(users.try_acquire("k").allowed());
+    let (idle, driven) = (runtime(), runtime());
+    let mut first = Box::pin(users.acquire("k"));
+    idle.block_on(async {
+        assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        // The timer runs, and sleeps; from here on nobody drives it.
+        tokio::task::yield_now().await;
+    });
+    driven.block_on(async {
+        let second = tokio::time::timeout(seconds(10), users.acquire("k")).await;
+        second.expect("it has a timer of its own").unwrap();
+        assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready(), "that serves all");
+    });
+}
+
+#[test]
 fn who_need_not_wait_needs_no_runtime() {
     let users = KeyedLimiter::new(Limit::per_hour(1));
     let mut context = Context::from_waker(Waker::noop());
