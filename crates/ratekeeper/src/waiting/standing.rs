@@ -79,9 +79,9 @@ impl State {
     }
 
     /// Reads the clock. If it was set back, all that was to happen moves with it, and the limits, which have healed, are
-    /// asked again.
+    /// asked again. A clock that is never set back has only been read a tick early, by another processor.
     pub(super) fn read(&mut self, clock: &StoreClock) {
-        let now = clock.now();
+        let now = if clock.heals() { clock.now() } else { clock.now().max(self.last) };
         if now < self.last {
             let back = until(now, self.last);
             let earlier = |at: Option<Micros>| at.map(|at| at.saturating_sub(back));
@@ -219,10 +219,12 @@ impl State {
         self.agenda.extend(at.map(|at| (at, place)));
     }
 
-    /// The same for one in line, who is to be looked at when its time is over, too.
+    /// The same for one in line, who is to be looked at when its time is over, too. That is never before the next reading:
+    /// the clock may have been set back since the last, and whoever does what is due is to come to an end.
     pub(super) fn note_due(&mut self, place: usize, due: Option<Micros>) {
         let deadline = self.places[place].deadline;
-        self.note(place, due.into_iter().chain(deadline).min());
+        let next = self.last.saturating_add(Duration::from_micros(1));
+        self.note(place, due.into_iter().chain(deadline).min().map(|at| at.max(next)));
     }
 
     /// How long somebody would wait for its start behind those who stand in line, at least: exactly, if nobody else
@@ -323,10 +325,7 @@ impl State {
 
     pub(super) fn do_what_is_due(&mut self, clock: &StoreClock, after: &mut After) {
         let now = self.last;
-        while let Some((at, place)) = self.agenda.first().copied() {
-            if at > now {
-                return;
-            }
+        while let Some((_, place)) = self.agenda.first().copied().filter(|(at, _)| *at <= now) {
             match std::mem::replace(&mut self.places[place].stage, Stage::Nobody) {
                 Stage::Starting(said) => self.finish(place, Ok(said), after),
                 Stage::InLine => {
@@ -339,6 +338,8 @@ impl State {
                 }
             }
         }
+        // If the clock was set back meanwhile, those who were asked are asked again, and not so much later.
+        self.read(clock);
     }
 
     /// Somebody in line is due, or its time is over. Whoever is first is asked for first: those whose units are there

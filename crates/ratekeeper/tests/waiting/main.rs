@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
 mod cancelling;
+mod clocks;
 mod crowd;
 mod examples;
 mod order;
