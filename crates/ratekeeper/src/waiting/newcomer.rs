@@ -32,41 +32,47 @@ impl Newcomer<'_> {
     /// `unwanted` is what was taken and is to be given back.
     pub(super) fn enter(&self, state: &mut State, unwanted: &mut Option<Said>) -> Entry {
         let has_line = state.lines.contains_key(&self.wanted.line());
-        if has_line && !self.wanted.waits_in_the_queue_only() {
+        if has_line && !self.wanted.waits_in_queues_only() {
             let said = self.wanted.ask(Ask::Peek);
             let own = if said.allowed() { Some(Duration::ZERO) } else { said.wait() };
             return self.stand(state, said, own);
         }
-        // A slot that would begin too late is not taken: given back later, it might stay as a hole.
-        if self.within.is_some() && self.wanted.has_queue() {
+        // A slot that is not to be had is not taken: given back later, it might stay as a hole.
+        if (self.within.is_some() || state.is_closed) && self.wanted.has_queue() {
             let look = self.wanted.ask(Ask::Peek);
-            let delay = look.delay();
-            if look.allowed() && self.is_late(delay) {
-                return refuse(look, Reason::TooLate, Some(delay));
+            if look.allowed()
+                && let Some((reason, wait)) = self.why_not(state, look.delay())
+            {
+                return refuse(look, reason, wait);
             }
         }
         let said = self.wanted.ask(Ask::Acquire);
         if said.allowed() {
             return self.start(state, said, unwanted);
         }
-        match said.wait() {
-            Some(wait) if self.wanted.waits_in_the_queue_only() => {
-                refuse(said, Reason::QueueFull, Some(wait))
-            }
-            own => self.stand(state, said, own),
+        let own = said.wait();
+        self.stand(state, said, own)
+    }
+
+    /// Why it is not to wait so long for a start, and the wait that it is told.
+    fn why_not(&self, state: &State, delay: Duration) -> Option<(Reason, Option<Duration>)> {
+        if state.is_closed && !delay.is_zero() {
+            Some((Reason::Closed, None))
+        } else {
+            self.is_late(delay).then_some((Reason::TooLate, Some(delay)))
         }
     }
 
     /// It is admitted: now, or from the beginning of its slot on.
     fn start(&self, state: &mut State, said: Said, unwanted: &mut Option<Said>) -> Entry {
         let delay = said.delay();
-        let reason = if self.is_late(delay) {
+        let (reason, wait) = if let Some(why) = self.why_not(state, delay) {
             // Somebody who does not wait came between the look and the slot.
-            Reason::TooLate
+            why
         } else if delay.is_zero() {
             return Entry::Done(Ok(said));
         } else if state.len() >= MAX_WAITING_IN_ALL {
-            Reason::QueueFull
+            (Reason::QueueFull, Some(delay))
         } else {
             let start = self.clock.now().saturating_add(delay);
             let place = state.place(self.wanted, Stage::Starting(said), self.waker);
@@ -74,7 +80,7 @@ impl Newcomer<'_> {
             return Entry::Waits(place);
         };
         *unwanted = Some(said.clone());
-        refuse(said, reason, Some(delay))
+        refuse(said, reason, wait)
     }
 
     /// It would have to wait, at least for so long as it would alone.
@@ -82,6 +88,9 @@ impl Newcomer<'_> {
         let Some(own) = own else { return Entry::Done(Err(said.refused(None))) };
         if state.is_closed {
             return refuse(said, Reason::Closed, None);
+        }
+        if self.wanted.is_refused_by_its_queue(&said) {
+            return refuse(said, Reason::QueueFull, Some(own));
         }
         let now = state.last;
         let line = self.wanted.line();

@@ -133,6 +133,14 @@ impl Said {
         if matches!(reason, None | Some(Reason::Limited)) { wait } else { None }
     }
 
+    /// Each limit's part of the answer.
+    fn verdicts(&self) -> &[Verdict] {
+        match self {
+            Self::One(verdict) => std::slice::from_ref(verdict),
+            Self::All(decision) => decision.limits(),
+        }
+    }
+
     pub(crate) fn into_decision(self) -> Decision {
         match self {
             Self::One(verdict) => Decision::of(vec![verdict]),
@@ -187,9 +195,15 @@ impl Wanted {
         self.parts.iter().any(|part| part.limit().is_queue())
     }
 
-    /// Whether a refusal is final, since the limit itself says how many may wait.
-    pub(crate) fn waits_in_the_queue_only(&self) -> bool {
-        !self.stands_in_line_for_a_queue && self.has_queue()
+    /// Whether it stands in no line, since its limits say themselves how many may wait.
+    pub(crate) fn waits_in_queues_only(&self) -> bool {
+        !self.stands_in_line_for_a_queue && self.parts.iter().all(|part| part.limit().is_queue())
+    }
+
+    /// Whether it was refused by a queue that it does not stand in line for.
+    pub(crate) fn is_refused_by_its_queue(&self, said: &Said) -> bool {
+        let refuses = |verdict: &Verdict| verdict.limit().is_queue() && !verdict.allowed();
+        !self.stands_in_line_for_a_queue && said.verdicts().iter().any(refuses)
     }
 
     pub(crate) fn ask(&self, ask: Ask) -> Said {
@@ -212,10 +226,7 @@ impl Wanted {
 
     /// What gives back what was said to be admitted.
     pub(crate) fn reservation(&self, said: &Said) -> Reservation {
-        let verdicts = match said {
-            Said::One(verdict) => std::slice::from_ref(verdict),
-            Said::All(decision) => decision.limits(),
-        };
+        let verdicts = said.verdicts();
         let parts = self.parts.iter().zip(verdicts).filter_map(|(one, verdict)| one.part(verdict));
         Reservation::new(parts.collect(), verdicts)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratekeeper::{
-    Algorithm, KeyedLimiter, Limit, Limiter, ManualClock, Micros, OnFull, Reason, Source, hours, seconds,
+    Algorithm, KeyedLimiter, Limit, Limiter, ManualClock, Micros, OnFull, Reason, Source, all, hours, seconds,
 };
 
 use crate::crowd::{Crowd, for_seconds, limiter};
@@ -180,6 +180,51 @@ fn closing_refuses_all_who_wait_and_who_would_have_to() {
     let served = crowd.come(users.acquire("another"));
     assert_eq!(crowd.served(), [(served, 0)], "who need not wait is served");
     assert!(!users.try_acquire("k").allowed());
+}
+
+#[test]
+fn a_closed_queue_promises_no_more_starts_and_keeps_those_it_has_promised() {
+    for within in [None, Some(hours(1))] {
+        let (users, clock) = limiter(Limit::per_second(1).algorithm(Algorithm::LeakyBucket).queue(2), 0);
+        let acquire = || within.iter().fold(users.acquire("k"), |it, within| it.within(*within));
+        let mut crowd = Crowd::new(&clock);
+        let (first, promised) = (crowd.come(acquire()), crowd.come(acquire()));
+        users.close();
+        crowd.settle();
+        let later = crowd.come(acquire());
+        assert_eq!(crowd.refused(later), (Reason::Closed, None, 0));
+        for_seconds(&mut crowd, 2);
+        let free = crowd.come(acquire());
+        let expected = [(first, 0), (promised, 1), (free, 2)];
+        assert_eq!(crowd.served(), expected, "no slot was taken in vain, and who need not wait is served");
+    }
+}
+
+#[test]
+fn a_full_queue_that_is_closed_says_so() {
+    let (users, clock) = limiter(Limit::per_second(1).algorithm(Algorithm::LeakyBucket).queue(0), 1);
+    let mut crowd = Crowd::new(&clock);
+    users.close();
+    let later = crowd.come(users.acquire("k"));
+    assert_eq!(crowd.refused(later).0, Reason::Closed);
+}
+
+#[test]
+fn a_queue_among_several_limits_makes_final_only_what_it_refuses_itself() {
+    let clock = ManualClock::new();
+    let build = |limit| Limiter::builder(limit).clock(&clock).build().unwrap();
+    let bucket = build(Limit::per(1, seconds(10)));
+    let queue = build(Limit::per_second(1).algorithm(Algorithm::LeakyBucket).queue(1));
+    let both = || all([bucket.check(), queue.check()]).acquire();
+    let mut crowd = Crowd::new(&clock);
+    let waits: Vec<usize> = (0..3).map(|_| crowd.come(both())).collect();
+    assert_eq!(crowd.waiting(), 2, "for units of the bucket, in line");
+    for_seconds(&mut crowd, 20);
+    assert_eq!(crowd.served(), [(waits[0], 0), (waits[1], 10), (waits[2], 20)]);
+    for_seconds(&mut crowd, 10);
+    assert!(queue.try_acquire().allowed() && queue.try_acquire().allowed());
+    let full = crowd.come(both());
+    assert_eq!(crowd.refused(full), (Reason::QueueFull, Some(seconds(1)), 30));
 }
 
 #[test]

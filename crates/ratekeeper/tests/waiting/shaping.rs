@@ -165,6 +165,18 @@ async fn a_refusal_takes_no_item_from_a_paced_stream() {
     assert_eq!(items.into_parts().1, Some(8), "what has not started is not lost");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_paced_stream_ends_when_its_shaper_is_closed() {
+    let shaper = Shaper::builder(paced(5, 10)).clock(TokioClock::new()).build().unwrap();
+    let mut items = Numbers(0..100).paced(&shaper, "mail");
+    for i in 0..3 {
+        assert_eq!(next(&mut items).await.unwrap().unwrap(), i);
+    }
+    shaper.close();
+    assert_eq!(next(&mut items).await.unwrap().unwrap_err().reason(), Some(Reason::Closed));
+    assert!(next(&mut items).await.is_none());
+}
+
 /// What happens to a shaper.
 #[derive(Clone, Copy, Debug)]
 enum Move {
