@@ -89,6 +89,20 @@ fn somebody_who_comes_while_units_come_back_is_woken() {
 }
 
 #[test]
+fn somebody_who_comes_while_the_limit_is_raised_is_woken() {
+    loom::model(|| {
+        let (users, _clock) = users(Limit::per_hour(1));
+        assert!(users.try_acquire("k").allowed());
+        let (raises, comes) = (users.clone(), users.clone());
+        let raising = thread::spawn(move || raises.set_limit(Limit::per_hour(2)).unwrap());
+        let caller = thread::spawn(move || Caller::come(&comes, 1));
+        raising.join().unwrap();
+        let served = caller.join().unwrap().is_none_or(|mut caller| caller.is_served());
+        assert!(served, "the clock stands still");
+    });
+}
+
+#[test]
 fn the_one_behind_is_served_when_the_first_leaves_at_the_moment_of_its_service() {
     loom::model(|| {
         let (users, clock) = users(Limit::per_second(1));

@@ -18,10 +18,16 @@ impl Inner {
         self.lines.get().is_some_and(|lines| lines.is_anybody_in_line())
     }
 
-    /// Units have come back to a key, or its limit has changed: whoever waits for it may be served.
+    /// Units have come back to a key, or (`None`) the limit of all has changed: whoever waits may be served.
     pub(crate) fn ask_again(&self, hash: Option<Hash>) {
+        let Some(hash) = hash else {
+            // A limit changes without a lock. Whoever is just coming, and has asked by the old one, is seen under the
+            // lock of the lines only, even if it is the first who ever waits.
+            return self.lines().ask_again(None);
+        };
+        // Units come back under the lock of their row: whoever has found too few there before is seen without one.
         if let Some(lines) = self.lines.get().filter(|lines| lines.is_anybody_in_line()) {
-            lines.ask_again(hash.map(|hash| hash.0));
+            lines.ask_again(Some(hash.0));
         }
     }
 }
