@@ -60,7 +60,8 @@ impl<const N: usize> All<'_, N> {
     /// units are there.
     ///
     /// It is refused at once if the first limit alone, behind those in line, or all of them together, without a line,
-    /// would take longer than [`within`](crate::AcquireAll::within).
+    /// would take longer than [`within`](crate::AcquireAll::within). Units that come back to the first limit's key are
+    /// given out at once; those of the others are found when the wait that was foreseen is over.
     ///
     /// ```
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

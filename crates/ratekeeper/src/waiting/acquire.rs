@@ -155,7 +155,8 @@ impl Acquire {
         Self { waiter: Waiter::new(SmallVec::from_buf([one])) }
     }
 
-    /// Another cost than 1, taken all or none; 0 looks, and never waits but for those ahead.
+    /// Another cost than 1, taken all or none; 0 looks, and never waits but for those ahead. It changes nothing any more
+    /// once the future has been polled and waits.
     pub fn cost(mut self, cost: u64) -> Self {
         self.waiter.change(|wanted| wanted.set_cost(cost));
         self
@@ -163,6 +164,7 @@ impl Acquire {
 
     /// How long it may wait at most, by the limiter's clock and from the first poll on. If its turn comes later, it is
     /// refused at once, and told when it would have come. Zero: now or not at all, but never past those in line.
+    /// It changes nothing any more once the future has been polled.
     pub fn within(mut self, within: Duration) -> Self {
         self.waiter.set_within(within);
         self

@@ -295,6 +295,9 @@ impl Ready {
 
     /// How long it may wait at most: see [`Acquire::within`](crate::Acquire::within). A slot that would begin later is
     /// not taken.
+    ///
+    /// Of a [shared](Shaper::shared) shaper less is known beforehand: whoever stands in line may be refused only when its
+    /// time is over, and answers of the store, which take no longer than its timeouts, are waited for beyond it.
     pub fn within(mut self, within: Duration) -> Self {
         match &mut self.way {
             Way::Here(waiter) => waiter.set_within(within),

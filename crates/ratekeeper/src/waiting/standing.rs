@@ -228,7 +228,7 @@ impl State {
     }
 
     /// How long somebody would wait for its start behind those who stand in line, at least: exactly, if nobody else
-    /// takes or gives back units. `None`: never, or nobody can tell.
+    /// takes or gives back units, and of a log if all in it have the same cost. `None`: never, or nobody can tell.
     pub(super) fn wait_behind(&mut self, wanted: &Wanted, now: Micros) -> Option<Duration> {
         let limit = wanted.limit()?;
         let line = self.lines.get(&wanted.line());
