@@ -113,7 +113,44 @@ fn with_overflow_wait_the_callers_of_a_process_start_in_order() {
         slow.ready("k").await.unwrap();
         let hasty = slow.ready("k").within(Duration::ZERO).await.unwrap_err();
         assert_eq!((hasty.reason(), hasty.retry_after() > Some(seconds(50))), (Some(Reason::TooLate), true));
+    });
+}
+
+#[test]
+fn a_closed_shaper_promises_no_more_starts_but_serves_who_need_not_wait() {
+    if is_left_out() {
+        return;
+    }
+    let server = RedisServer::start();
+    let store = shared(&server.url(), PATIENT);
+    on_a_runtime(async {
+        for (name, overflow) in [("refuse", Overflow::Refuse), ("wait", Overflow::Wait)] {
+            let pace = named(name, paced(60_000, 1));
+            let shaper = Shaper::shared(store.clone(), pace.clone(), overflow).unwrap();
+            shaper.ready("k").await.unwrap();
+            shaper.close();
+            assert_eq!(shaper.ready("k").await.unwrap_err().reason(), Some(Reason::Closed), "{name}");
+            assert!(peek_delay(&store, &pace) <= seconds(60), "{name}: no slot was taken");
+            shaper.ready("another").await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn closing_a_shaper_refuses_those_who_stand_in_line_for_a_full_queue() {
+    if is_left_out() {
+        return;
+    }
+    let server = RedisServer::start();
+    let store = shared(&server.url(), PATIENT);
+    on_a_runtime(async {
+        let shaper = shaper(&store, paced(60_000, 0), Overflow::Wait);
+        shaper.ready("k").await.unwrap();
+        let waits: Vec<_> = (0..3).map(|_| tokio::spawn(shaper.ready("k"))).collect();
+        tokio::task::yield_now().await;
         shaper.close();
-        assert_eq!(shaper.ready("k").await.unwrap_err().reason(), Some(Reason::Closed));
+        for wait in waits {
+            assert_eq!(wait.await.unwrap().unwrap_err().reason(), Some(Reason::Closed));
+        }
     });
 }

@@ -141,11 +141,15 @@ impl Room {
         self.closing.notify_waiters();
     }
 
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
     /// Lets somebody wait unless it is closed: `None` if it is.
     async fn unless_closed<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
         let closing = std::pin::pin!(self.closing.notified());
         // From here on it is told.
-        if self.is_closed.load(Ordering::SeqCst) {
+        if self.is_closed() {
             return None;
         }
         tokio::select! {
@@ -250,9 +254,14 @@ impl Turn {
     async fn come_to_front(&self) -> Result<(tokio::sync::OwnedMutexGuard<()>, Place), Refused> {
         let (place, front) = match self.room.stand(self.line(), self.within) {
             Stood::Place(place, front) => (place, front),
+            _ if self.room.is_closed() => return Err(self.refused(Reason::Closed, None)),
             Stood::TooLate(wait) => return Err(self.refused(Reason::TooLate, Some(wait))),
             Stood::Full => return Err(self.refused(Reason::QueueFull, None)),
         };
+        // Nobody is ahead: it need not wait, and is not refused for that even if it is closed.
+        if let Ok(guard) = Arc::clone(&front).try_lock_owned() {
+            return Ok((guard, place));
+        }
         let at_front = self.room.unless_closed(front.lock_owned());
         let guard = match self.within {
             None => at_front.await,
@@ -271,12 +280,13 @@ impl Turn {
         // The lock is let go before the place is.
         let mut place = if it.stands_in_line { Some(it.come_to_front().await?) } else { None };
         loop {
-            if let Some(within) = it.within.filter(|_| it.has_queue()) {
-                // A slot that would begin too late is not taken: given back later, it might stay as a hole.
+            if it.has_queue() && (it.within.is_some() || it.room.is_closed()) {
+                // A slot that is not to be had is not taken: given back later, it might stay as a hole.
                 let (look, _) = it.ask(Ask::Peek).await?;
-                if look.allowed && look.delay > left(within) {
-                    let delay = look.delay;
-                    return Err(late(look, Some(delay)));
+                if look.allowed
+                    && let Some((reason, wait)) = it.why_not(look.delay, began)
+                {
+                    return Err(look.refused_for(reason, wait));
                 }
             }
             let (decision, held) = it.ask(Ask::Acquire).await?;
@@ -286,6 +296,9 @@ impl Turn {
             }
             let wait = decision.retry_after.filter(|_| decision.reason == Some(Reason::Limited));
             let Some(wait) = wait else { return Err(own(decision)) };
+            if it.room.is_closed() {
+                return Err(decision.refused_for(Reason::Closed, None));
+            }
             let Some((_, place)) = &mut place else { return Err(full_or_own(decision, wait)) };
             if it.within.is_some_and(|within| wait > left(within)) {
                 return Err(late(decision, Some(wait)));
@@ -298,15 +311,25 @@ impl Turn {
         }
     }
 
+    /// Why it is not to wait so long for a start, and the wait that it is told.
+    fn why_not(&self, delay: Duration, began: Micros) -> Option<(Reason, Option<Duration>)> {
+        let is_late = |within: Duration| delay > within.saturating_sub(since(began));
+        if self.room.is_closed() && !delay.is_zero() {
+            Some((Reason::Closed, None))
+        } else {
+            self.within.is_some_and(is_late).then_some((Reason::TooLate, Some(delay)))
+        }
+    }
+
     /// Waits for the start. By the time since the answer was there: never before the start by the store's clock, and later
     /// by one way of the network at most.
     async fn start(&self, decision: Decision, held: Option<SharedReservation>, began: Micros) -> Came {
         let delay = decision.delay;
+        if let Some((reason, wait)) = self.why_not(delay, began) {
+            // Somebody came between the look and the slot. What was taken is dropped, and so given back.
+            return Err(decision.refused_for(reason, wait));
+        }
         if !delay.is_zero() {
-            if self.within.is_some_and(|within| delay > within.saturating_sub(since(began))) {
-                // Somebody came between the look and the slot. What was taken is dropped, and so given back.
-                return Err(late(decision, Some(delay)));
-            }
             tokio::time::sleep(delay).await;
         }
         Ok((Admitted::new(Said::All(decision), since(began)), held))
