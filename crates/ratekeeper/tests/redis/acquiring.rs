@@ -162,15 +162,21 @@ fn who_leaves_keeps_nothing_and_what_is_reserved_comes_back() {
     }
     let server = RedisServer::start();
     let store = shared(&server.url(), PATIENT);
-    let limit = named("units", Limit::per_hour(3));
     on_a_runtime(async {
-        let leaves = start(&store, &limit, 2, hours(9)).await;
-        // It has asked, and does not know the answer yet.
-        while peek(&store, &limit, "k", 0).remaining == 3 {
-            tokio::task::yield_now().await;
+        // It has asked, and leaves before it knows the answer; where that was faster, another one tries.
+        let mut limit = named("units", Limit::per_hour(3));
+        for attempt in 0.. {
+            assert!(attempt < 100, "the answer is always there first");
+            limit = named(&format!("units-{attempt}"), Limit::per_hour(3));
+            let leaves = start(&store, &limit, 2, hours(9)).await;
+            while peek(&store, &limit, "k", 0).remaining == 3 {
+                tokio::task::yield_now().await;
+            }
+            leaves.abort();
+            if leaves.await.is_err() {
+                break;
+            }
         }
-        leaves.abort();
-        assert!(leaves.await.is_err(), "nothing ran since the store has answered");
         let began = Instant::now();
         while peek(&store, &limit, "k", 0).remaining < 3 {
             assert!(began.elapsed() < seconds(10), "what nobody holds comes back");

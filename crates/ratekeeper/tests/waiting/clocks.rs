@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use ratekeeper::{Algorithm, Clock, KeyedLimiter, Limit, ManualClock, Micros, seconds};
+use ratekeeper::{Clock, KeyedLimiter, Limit, ManualClock, Micros};
 
 use crate::crowd::{Crowd, for_seconds};
 
@@ -61,23 +61,4 @@ fn a_clock_that_is_set_back_while_somebody_is_served_is_not_asked_for_ever() {
     for_seconds(&mut crowd, 4);
     let served: Vec<usize> = crowd.served().into_iter().map(|(number, _)| number).collect();
     assert_eq!(served, waits);
-}
-
-#[test]
-fn a_reading_a_tick_early_moves_no_promised_start() {
-    let hands = ManualClock::at(Micros::new(1_000_000));
-    let clock = Odd::new(&hands, false);
-    let queue = Limit::per_second(1).algorithm(Algorithm::LeakyBucket).queue(5);
-    let shared: Arc<dyn Clock> = clock.clone();
-    let users = KeyedLimiter::builder(queue).max_keys(10).clock(shared).build().unwrap();
-    assert!(users.try_acquire("k").allowed());
-    let mut crowd = Crowd::new(&hands);
-    let promised = crowd.come(users.acquire("k"));
-    clock.behind_us.store(1, Ordering::SeqCst);
-    crowd.come(users.acquire("another"));
-    clock.behind_us.store(0, Ordering::SeqCst);
-    crowd.advance(seconds(1) - Duration::from_micros(1));
-    assert!(crowd.is_waiting(promised), "its start is in a microsecond");
-    crowd.advance(Duration::from_micros(1));
-    assert!(!crowd.is_waiting(promised));
 }
