@@ -7,10 +7,11 @@
 
 #[path = "http/build.rs"]
 mod build;
+#[path = "../common/served.rs"]
+mod served;
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -23,6 +24,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ratekeeper_client::{Backoff, Draw, PoliteLayer, PoliteOptions};
 use tower::{Layer as _, Service as _, service_fn};
+
+use crate::served::Served;
 
 const USAGE: &str = "usage: polite [--seconds N] [--workers N] [--server PATH]";
 
@@ -129,8 +132,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Task, String> {
 
 /// A server of both limits, ended with its handle.
 struct Server {
-    child: Child,
-    url: String,
+    served: Served,
     folder: PathBuf,
 }
 
@@ -145,34 +147,16 @@ impl Server {
         }
         let file = folder.join("ratekeeper.yaml");
         std::fs::write(&file, config)?;
-        let mut child = Command::new(binary)
-            .arg("serve")
-            .arg("--config")
-            .arg(&file)
-            .args(["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let output = child.stderr.take().ok_or("no output")?;
-        let mut server = Self { child, url: String::new(), folder };
-        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        let address = lines.find_map(|line| {
-            let (_, rest) = line.split_once("http://127.0.0.1:")?;
-            rest.split_once('/').map(|(port, _)| format!("127.0.0.1:{port}"))
-        });
-        server.url =
-            format!("http://{}/v1/check?status=true", address.ok_or("it does not say where it listens")?);
-        // Reading goes on for as long as the server lives, or its next line would end it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Ok(server)
+        Ok(Self { served: Served::start(binary, &file)?, folder })
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/v1/check?status=true", self.served.http)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -214,13 +198,8 @@ fn race(task: &Task) -> Result<bool, Failed> {
         let elapsed = runtime.block_on(async {
             let clients = MANNERS.iter().zip(&counts).map(|((manner, _), counts)| {
                 let body = format!(r#"{{"policy":"p{number}","key":"{}"}}"#, *manner as u8);
-                let ask = Ask {
-                    url: server.url.clone(),
-                    body,
-                    began,
-                    first: row.first(),
-                    counts: Arc::clone(counts),
-                };
+                let ask =
+                    Ask { url: server.url(), body, began, first: row.first(), counts: Arc::clone(counts) };
                 tokio::spawn(client(*manner, ask, task.workers, ends))
             });
             let mut elapsed = Vec::new();

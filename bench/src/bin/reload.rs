@@ -7,13 +7,17 @@
 
 #[path = "http/build.rs"]
 mod build;
+#[path = "../common/served.rs"]
+mod served;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::served::Served;
 
 const USAGE: &str = "usage: reload [--seconds N] [--clients N] [--server PATH]";
 const EVERY: Duration = Duration::from_millis(100);
@@ -50,47 +54,6 @@ fn version(n: u64) -> String {
         "version: 1\npolicies:\n  - name: p\n    key: [ip]\n    limits: [{{ name: l, algorithm: fixed-window, limit: 1000000000 per 366d, align: first-request }}]\n  - name: other{n}\n    key: [ip]\n    limits: [{{ name: l, algorithm: gcra, limit: {}/s }}]\n",
         n % 1_000 + 1
     )
-}
-
-struct Server {
-    child: Child,
-    http: String,
-    admin: String,
-}
-
-impl Server {
-    fn start(binary: &Path, config: &Path) -> Result<Self, Failed> {
-        let mut command = Command::new(binary);
-        command.arg("serve").arg("--config").arg(config);
-        command.args(["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        let mut server = Self { child, http: String::new(), admin: String::new() };
-        let said = server.child.stderr.take().ok_or("no output")?;
-        let mut lines = BufReader::new(said).lines().map_while(Result::ok);
-        for line in lines.by_ref() {
-            let Some((_, rest)) = line.split_once("http://") else { continue };
-            let address = rest.split('/').next().unwrap_or_default().to_owned();
-            if server.http.is_empty() {
-                server.http = address;
-            } else {
-                server.admin = address;
-                break;
-            }
-        }
-        if server.admin.is_empty() {
-            return Err("the server does not say where it listens".into());
-        }
-        // Reading goes on for as long as the server lives, or its next line would end it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 struct Connection(BufReader<TcpStream>);
@@ -170,7 +133,7 @@ fn run(task: &Task, folder: &Path) -> Result<bool, Failed> {
     let binary = task.server.clone().map_or_else(build::server, Ok)?;
     let (config, next) = (folder.join("ratekeeper.yaml"), folder.join("next.yaml"));
     std::fs::write(&config, version(0))?;
-    let server = Server::start(&binary, &config)?;
+    let server = Served::start(&binary, &config)?;
     let over = AtomicBool::new(false);
     let begun = Instant::now();
     let (mut reloads, mut failed) = (0_u64, 0_u64);

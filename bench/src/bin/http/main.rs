@@ -8,6 +8,8 @@
 mod bare;
 mod build;
 mod load;
+#[path = "../../common/median.rs"]
+mod median;
 mod process;
 mod report;
 mod rows;

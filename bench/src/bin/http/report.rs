@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 
 use crate::load::Sample;
+use crate::median::median;
 use crate::rows::Measured;
 
 /// The least share of bare hyper's requests per second.
@@ -18,17 +19,6 @@ pub(crate) struct Table<'t> {
     pub(crate) rounds: usize,
     pub(crate) seconds: u64,
     pub(crate) max_keys: u64,
-}
-
-fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
-    let mut numbers: Vec<f64> = numbers.into_iter().collect();
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    match numbers.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => numbers[middle],
-        _ => f64::midpoint(numbers[middle - 1], numbers[middle]),
-    }
 }
 
 impl Measured {

@@ -6,6 +6,8 @@
 
 mod apps;
 mod load;
+#[path = "../../common/median.rs"]
+mod median;
 mod report;
 
 use std::process::ExitCode;

@@ -5,6 +5,7 @@ use std::fs;
 
 use crate::apps::App;
 use crate::load::{Flood, Refusal, Sample};
+use crate::median::median;
 use crate::{Measured, ROWS};
 
 pub(crate) struct Table<'t> {
@@ -16,17 +17,6 @@ pub(crate) struct Table<'t> {
 pub(crate) struct Rest<'t> {
     pub(crate) floods: &'t [(App, Flood)],
     pub(crate) refusals: &'t [(App, Refusal)],
-}
-
-fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
-    let mut numbers: Vec<f64> = numbers.into_iter().collect();
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    match numbers.len() {
-        0 => f64::NAN,
-        odd if odd % 2 == 1 => numbers[middle],
-        _ => f64::midpoint(numbers[middle - 1], numbers[middle]),
-    }
 }
 
 impl Table<'_> {
