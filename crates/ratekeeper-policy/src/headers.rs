@@ -1,5 +1,7 @@
 //! The header fields that tell a client where it stands.
 
+use crate::jitter::Jitter;
+
 /// The fields of an answer that lets a request pass; a 429 has all that HTTP asks for whatever this says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Headers {
@@ -52,42 +54,4 @@ pub enum Dialect {
 
 impl Dialect {
     pub(crate) const WORDS: [(&'static str, Self); 2] = [("rt", Self::Rt), ("both", Self::Both)];
-}
-
-/// A share of a wait that is added to it at random, so that those who are told together do not come back
-/// together. Never taken away: nobody is told to come too early.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Jitter {
-    thousandths: u16,
-}
-
-impl Jitter {
-    /// Nothing is added.
-    pub const NONE: Self = Self { thousandths: 0 };
-
-    /// At most that many thousandths of the wait, 0 to 1,000.
-    #[must_use]
-    pub const fn of_thousandths(thousandths: u16) -> Option<Self> {
-        if thousandths <= 1_000 { Some(Self { thousandths }) } else { None }
-    }
-
-    /// In thousandths of the wait.
-    #[must_use]
-    pub const fn thousandths(self) -> u16 {
-        self.thousandths
-    }
-
-    /// Reads `0.2`: a share of at most 1 with at most three places.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |text: &str, most: usize| {
-            (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit())
-        };
-        if !digits(whole, 1) || !digits(part, 3) {
-            return None;
-        }
-        let thousandths = format!("{whole}{part:0<3}").parse().ok()?;
-        Self::of_thousandths(thousandths)
-    }
 }

@@ -48,6 +48,7 @@ mod glob;
 mod headers;
 mod hints;
 mod index;
+mod jitter;
 mod key;
 mod limit;
 mod listen;
@@ -78,9 +79,10 @@ pub use file::{
     json_schema,
 };
 pub use glob::{Glob, MAX_GLOB_BYTES, MAX_GLOB_STARS};
-pub use headers::{Dialect, Headers, Jitter, XRateLimit};
+pub use headers::{Dialect, Headers, XRateLimit};
 pub use hints::{is_invisible, nearest, thousands};
 pub use index::Index;
+pub use jitter::{Chance, Jitter, Stretch};
 pub use key::{Alternative, KeyPart, KeySpec};
 pub use listen::{
     ADMIN_TOKEN_VARIABLE, DEFAULT_ADMIN, DEFAULT_DEADLINE, DEFAULT_HTTP, DEFAULT_MAX_CONNECTIONS, Listen,

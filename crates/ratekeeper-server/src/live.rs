@@ -5,14 +5,13 @@ use std::sync::Arc;
 use ratekeeper::OnStoreError;
 use ratekeeper_core::{Ask, Check, Key, Micros, Name, StoreError};
 use ratekeeper_policy::{
-    Act, Applied, Config, Exceptions, LogConfig, LogFormat, LogKeys, LogLevel, Override, Policy, PolicyLimit,
-    StoreConfig,
+    Act, Applied, Chance, Config, Exceptions, LogConfig, LogFormat, LogKeys, LogLevel, Override, Policy,
+    PolicyLimit, StoreConfig,
 };
 use ratekeeper_sim::hints::nearest;
 
 use crate::app::Time;
 use crate::exceptions::Compiled;
-use crate::seeded::Chance;
 use crate::telemetry::Protocol;
 use crate::telemetry::log::{Format, Keys, Level, Log, LogSettings, PolicyLog, Request};
 use crate::telemetry::metrics::Metrics;

@@ -1,8 +1,5 @@
 //! Numbers that look like chance and are the same for the same seed.
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 /// SplitMix64 (Steele, Lea and Flood, 2014): one addition and some mixing a number.
 #[derive(Clone, Debug)]
 pub(crate) struct Seeded(u64);
@@ -29,37 +26,9 @@ impl Seeded {
     }
 }
 
-/// Numbers that nobody expects, for all threads: for spreading what would otherwise come together, not for secrets.
-pub(crate) struct Chance(AtomicU64);
-
-impl Chance {
-    /// Begins somewhere else in each process.
-    pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(RandomState::new().hash_one(0)))
-    }
-
-    /// A number from 0 to `most`.
-    pub(crate) fn up_to(&self, most: u16) -> u16 {
-        let nth = self.0.fetch_add(1, Ordering::Relaxed);
-        let drawn = Seeded::new(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15)).below(u64::from(most) + 1);
-        u16::try_from(drawn).unwrap_or(most)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Chance, Seeded};
-
-    #[test]
-    fn chance_draws_every_number_up_to_the_most_and_no_other() {
-        let chance = Chance::new();
-        let drawn: Vec<u16> = (0..1_000).map(|_| chance.up_to(4)).collect();
-        for n in 0..=4 {
-            assert!((100..300).contains(&drawn.iter().filter(|drawn| **drawn == n).count()), "{n}");
-        }
-        assert!(drawn.iter().all(|drawn| *drawn <= 4));
-        assert_eq!(chance.up_to(0), 0);
-    }
+    use super::Seeded;
 
     #[test]
     fn a_seed_gives_its_numbers_and_all_that_are_below_come() {

@@ -5,6 +5,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use ratekeeper::{Decision, Denial, Reason};
+use ratekeeper_policy::Stretch;
 
 use crate::body::ResponseBody;
 use crate::fields::{Fields, Told, add_wait};
@@ -76,7 +77,7 @@ pub(crate) fn respond<B>(
     parts: &Parts,
     refused: Result<&Outcome, &Denial<'static>>,
 ) -> Response<ResponseBody<B>> {
-    let stretch = refused.map_or(0, |outcome| shared.stretch(outcome));
+    let stretch = refused.map_or(Stretch::NONE, |outcome| shared.stretch(outcome));
     let of_outcome = refused.map(|outcome| outcome.denial(&shared.book, stretch));
     let denial = match &of_outcome {
         Ok(denial) => denial,

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::time::Duration;
 
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue, OccupiedEntry};
 use http::{StatusCode, response};
 use ratekeeper::{Clock, Decision, Verdict, XRateLimit, retry_after_seconds, write_decimal};
-use ratekeeper_policy::{Dialect, Headers, XRateLimit as XOption};
+use ratekeeper_policy::{Dialect, Headers, Stretch, XRateLimit as XOption};
 
 use crate::book::{Book, Place, Places, field_value};
 
@@ -37,8 +36,8 @@ pub(crate) struct Told<'t> {
     pub(crate) decision: &'t Decision,
     pub(crate) places: &'t Places,
     pub(crate) clock: &'t dyn Clock,
-    /// In thousandths of every wait of a refusal, by how much it is told longer.
-    pub(crate) stretch: u16,
+    /// By how much every wait of a refusal is told longer.
+    pub(crate) stretch: Stretch,
 }
 
 /// A field value as it is written; none if nothing is.
@@ -55,15 +54,6 @@ fn in_buffer(write: impl FnOnce(&mut Vec<u8>)) -> Option<HeaderValue> {
         buffer.set(text);
         value
     })
-}
-
-/// A wait as it is told: as long as it is, or longer. Never shorter.
-pub(crate) fn stretched(wait: Duration, thousandths: u16) -> Duration {
-    if thousandths == 0 {
-        return wait;
-    }
-    let share = wait.as_micros().saturating_mul(u128::from(thousandths)).div_ceil(1_000);
-    wait.saturating_add(Duration::from_micros(u64::try_from(share).unwrap_or(u64::MAX)))
 }
 
 impl Told<'_> {
@@ -114,7 +104,7 @@ impl Told<'_> {
                 false => self.book.item(place, verdict),
             };
             let (Some(wait), Some(item)) = (wait, item) else { continue };
-            let wait = if passes { wait } else { stretched(wait, self.stretch) };
+            let wait = if passes { wait } else { self.stretch.of(wait) };
             if !text.is_empty() {
                 text.extend_from_slice(b", ");
             }

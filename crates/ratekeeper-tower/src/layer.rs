@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::request::Parts;
 use ratekeeper::{Decision, Limit, Verdict};
-use ratekeeper_policy::{Config, Jitter, Mode};
+use ratekeeper_policy::{Chance, Config, Jitter, Mode, Stretch};
 use tower_layer::Layer;
 
 use crate::book::{Book, Place, Places};
 use crate::builder::{LayerBuilder, LayerError};
-use crate::chance::Chance;
 use crate::facts;
 use crate::fields::{Fields, Told};
 use crate::key::client_ip;
@@ -211,13 +210,14 @@ impl Shared {
             return Fields::default();
         };
         let clock = &*self.options.clock;
-        Told { book: &self.book, decision, places: &outcome.places, clock, stretch: 0 }.fields(false)
+        Told { book: &self.book, decision, places: &outcome.places, clock, stretch: Stretch::NONE }
+            .fields(false)
     }
 
-    /// By how many thousandths the waits of this refusal are told longer.
-    pub(crate) fn stretch(&self, outcome: &Outcome) -> u16 {
+    /// By how much the waits of this refusal are told longer.
+    pub(crate) fn stretch(&self, outcome: &Outcome) -> Stretch {
         let jitter = outcome.binding().map_or(Jitter::NONE, |place| self.book.headers(place).retry_jitter);
-        if jitter == Jitter::NONE { 0 } else { self.chance.up_to(jitter.thousandths()) }
+        jitter.draw(&self.chance)
     }
 
     /// The limits that refuse, as `policy.limit`.

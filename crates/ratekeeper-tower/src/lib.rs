@@ -42,7 +42,6 @@
 mod body;
 mod book;
 mod builder;
-mod chance;
 mod denied;
 mod facts;
 mod fields;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ratekeeper::{Decision, Denial, Reason, Reservation, StoreError};
+use ratekeeper_policy::Stretch;
 use smallvec::SmallVec;
 
 use crate::book::{Book, Place, Places};
@@ -50,8 +51,8 @@ impl Outcome {
         self.places.get(self.decision.as_ref()?.binding).copied()
     }
 
-    /// The refusal in words, its waits longer by so many thousandths.
-    pub(crate) fn denial<'b>(&self, book: &'b Book, stretch: u16) -> Denial<'b> {
+    /// The refusal in words, its waits told longer by so much.
+    pub(crate) fn denial<'b>(&self, book: &'b Book, stretch: Stretch) -> Denial<'b> {
         if let Some(page) = self.blocked.and_then(|page| book.pages.get(page)) {
             return Denial::blocked(page.name.as_str());
         }
@@ -59,7 +60,7 @@ impl Outcome {
             return Denial::unavailable("nothing was decided".to_owned());
         };
         let (policy, limit) = self.binding().map_or(("", ""), |place| book.names(place));
-        let told = decision.retry_after.map(|wait| crate::fields::stretched(wait, stretch));
+        let told = decision.retry_after.map(|wait| stretch.of(wait));
         Denial::of(decision, policy, limit, told)
     }
 }

@@ -8,8 +8,9 @@ use super::fields;
 use super::policies::all_or_none;
 use super::tree::{Node, Value};
 use crate::fault::{Fault, code};
-use crate::headers::{Dialect, Headers, Jitter};
+use crate::headers::{Dialect, Headers};
 use crate::hints::shown;
+use crate::jitter::Jitter;
 use crate::key::KeyPart;
 use crate::options::{Action, CostSpec, MissingKey, Mode, OnExcess, OnStoreError, Options};
 

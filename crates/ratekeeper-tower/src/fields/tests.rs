@@ -1,12 +1,10 @@
-use std::time::Duration;
-
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use ratekeeper::{Limit, ManualClock, MemoryStore, Name, NamedLimit, millis};
 
-use super::{Fields, Told, add_wait, stretched};
+use super::{Fields, Told, add_wait};
 use crate::book::{Book, Page, Place};
-use ratekeeper_policy::{Dialect, Headers, XRateLimit};
+use ratekeeper_policy::{Dialect, Headers, Stretch, XRateLimit};
 
 fn name(text: &str) -> Name {
     Name::new(text).expect("a name")
@@ -25,7 +23,8 @@ fn fields(headers: Headers, limit: Limit, cost: u64) -> Fields {
     let decision = store.decide_now(&check(1), ratekeeper::Ask::Acquire).expect("memory");
     let book = Book { pages: vec![Page::new(name("default"), headers, [(name("all"), limit)])] };
     let places = [Place { policy: 0, limit: 0 }].into_iter().collect();
-    Told { book: &book, decision: &decision, places: &places, clock: &clock, stretch: 0 }.fields(false)
+    Told { book: &book, decision: &decision, places: &places, clock: &clock, stretch: Stretch::NONE }
+        .fields(false)
 }
 
 fn lines(fields: Fields, before: &[(&'static str, &str)]) -> Vec<String> {
@@ -138,12 +137,4 @@ fn the_longer_of_two_waits_is_told() {
         assert_eq!(headers.get_all(RETRY_AFTER).iter().count(), 1);
         assert_eq!(headers["cache-control"], "no-store");
     }
-}
-
-#[test]
-fn a_wait_is_told_longer_and_never_shorter() {
-    let wait = Duration::from_micros(1_000_001);
-    assert_eq!(stretched(wait, 0), wait);
-    assert_eq!(stretched(wait, 1), Duration::from_micros(1_001_002), "the share is rounded up");
-    assert_eq!(stretched(Duration::MAX, 1_000), Duration::MAX);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratekeeper_core::{
     LimitItem, Reason, Verdict, XRateLimit, policy_field, retry_after_seconds, write_decimal,
 };
-use ratekeeper_policy::{Dialect, Headers, Jitter, Policy, PolicyLimit, XRateLimit as XOption};
+use ratekeeper_policy::{Dialect, Headers, Jitter, Policy, PolicyLimit, Stretch, XRateLimit as XOption};
 
 use crate::digits::millis;
 use crate::live::Live;
@@ -48,32 +48,25 @@ impl Texts {
 pub(super) struct Fields<'f> {
     live: &'f Live,
     decided: &'f Decided<'f>,
-    /// In thousandths of every wait, by how much it is lengthened.
-    stretch: u16,
+    stretch: Stretch,
 }
 
 impl<'f> Fields<'f> {
     pub(super) const fn new(live: &'f Live, decided: &'f Decided<'f>) -> Self {
-        Self { live, decided, stretch: 0 }
+        Self { live, decided, stretch: Stretch::NONE }
     }
 
     /// The same for a refusal that is said in the status: only there a share of the wait is drawn, once.
     pub(super) fn of_refusal(live: &'f Live, decided: &'f Decided<'f>) -> Self {
         let mut fields = Self::new(live, decided);
         let jitter = fields.binding().map_or(Jitter::NONE, |texts| texts.headers.retry_jitter);
-        if jitter != Jitter::NONE {
-            fields.stretch = live.chance().up_to(jitter.thousandths());
-        }
+        fields.stretch = jitter.draw(live.chance());
         fields
     }
 
     /// A wait as it is told: as long as it is, or longer by the share that this answer has drawn. Never shorter.
     pub(super) fn told(&self, wait: Duration) -> Duration {
-        if self.stretch == 0 {
-            return wait;
-        }
-        let share = wait.as_micros().saturating_mul(u128::from(self.stretch)).div_ceil(1_000);
-        wait.saturating_add(Duration::from_micros(u64::try_from(share).unwrap_or(u64::MAX)))
+        self.stretch.of(wait)
     }
 
     /// The texts of each limit that was asked, in the order of the decision's. Who could not be asked has no numbers.
