@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use ratekeeper_core::Micros;
 
-use crate::draw::until;
-
 /// A token of the budget in the parts it is counted in: whole numbers, so that 0.4 % is not 0 %, nor 1 %.
 const TOKEN_MILLI: u64 = 1_000;
 
@@ -150,7 +148,7 @@ impl Balance {
         if now < ends {
             return;
         }
-        let long_ago = until(ends, now) >= span;
+        let long_ago = ends.until(now) >= span;
         self.before_milli = if long_ago { 0 } else { self.earned_milli };
         self.earned_milli = 0;
         self.reserve_milli = u64::from(reserve) * TOKEN_MILLI;

@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use ratekeeper_core::Micros;
 
 use crate::budget::Balance;
-use crate::draw::{Draw, micros_up, until};
+use crate::draw::{Draw, micros_up};
 use crate::hint::{Hint, Wait};
 use crate::profile::Class;
 use crate::settings::{Repeat, Settings};
@@ -165,7 +165,7 @@ pub fn decide(
         }
         Outcome::Answer { .. } | Outcome::Failed(_) => transient(),
     };
-    if call.deadline.is_some_and(|deadline| wait > until(now, deadline)) {
+    if call.deadline.is_some_and(|deadline| wait > now.until(deadline)) {
         return Next::GiveUp(GiveUp::Deadline);
     }
     match balance.withdraw(&settings.budget, why == Why::Throttled, now) {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use ratekeeper_core::Micros;
-
 /// A number drawn at random from all of 64 bits, from which a jitter is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Draw(pub u64);
@@ -32,9 +30,4 @@ pub(crate) fn whole_micros(span: Duration) -> u64 {
 /// The time rounded up to whole microseconds, so that adding it to an instant drops nothing.
 pub(crate) fn micros_up(span: Duration) -> Duration {
     Duration::from_micros(whole_micros(span))
-}
-
-/// How long it is from `now` to `then`; nothing if that is past.
-pub(crate) fn until(now: Micros, then: Micros) -> Duration {
-    Duration::from_micros(then.get().saturating_sub(now.get()))
 }

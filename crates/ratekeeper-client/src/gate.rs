@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratekeeper_core::{Ask, Limit, Micros, Moment, State, decide_one};
 
-use crate::draw::{Draw, micros_up, until};
+use crate::draw::{Draw, micros_up};
 use crate::hint::LimitInfo;
 use crate::settings::{Pace, Settings};
 
@@ -211,7 +211,7 @@ impl Gate {
         let steps = self.learned.iter().filter_map(|limit| {
             let reading = limit.least(now)?;
             let left = u32::try_from(reading.left.saturating_sub(in_flight).max(1)).unwrap_or(u32::MAX);
-            let rest = until(now, reading.until);
+            let rest = now.until(reading.until);
             Some((rest / left).max(limit.step.min(rest)))
         });
         steps.max().filter(|step| !step.is_zero())
@@ -237,7 +237,7 @@ impl Gate {
     }
 
     fn expect_probe(&mut self, opens: Micros, now: Micros) {
-        if self.probe.is_none() && until(now, opens) > PROBE_AFTER {
+        if self.probe.is_none() && now.until(opens) > PROBE_AFTER {
             self.probe = Some(now.saturating_add(PROBE_AFTER));
         }
     }
@@ -245,7 +245,7 @@ impl Gate {
     /// Whoever waits now leaves one after another once the gate opens.
     fn spread_from(&mut self, opens: Micros, step: Duration, now: Micros) {
         if self.spread.is_none_or(|spread| spread.next < opens) {
-            let ends = opens.saturating_add(until(now, opens).max(LEAST_SPREAD));
+            let ends = opens.saturating_add(now.until(opens).max(LEAST_SPREAD));
             self.spread = Some(Spread { next: opens, step, ends });
             self.sends_at_close = self.sends;
         }

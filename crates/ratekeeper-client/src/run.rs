@@ -10,7 +10,7 @@ use ratekeeper_core::Micros;
 use tokio::time::{sleep_until, timeout_at};
 
 use crate::decide::{Call, Failure, GiveUp, Next, Outcome, decide, is_idempotent, wait_for};
-use crate::draw::{Draw, until};
+use crate::draw::Draw;
 use crate::event::Event;
 use crate::gate::Entry;
 use crate::head::RequestHead;
@@ -98,14 +98,14 @@ impl Run {
         let latest = self.deadline.map_or(latest, |deadline| latest.min(deadline));
         let lane = Arc::clone(&self.lane);
         let admitted = self.at_the_gate(&lane, latest).await;
-        self.waited = self.waited.saturating_add(until(began, self.now()));
+        self.waited = self.waited.saturating_add(began.until(self.now()));
         match admitted {
             Ok(send) => {
                 self.attempts += 1;
                 Ok(Ticket { lane, send, heard: false })
             }
             Err(opens) => {
-                let retry_after = until(self.now(), opens);
+                let retry_after = self.now().until(opens);
                 self.shared.tell(&Event::Gated { key: &lane.key, retry_after });
                 Err(Gated { key: Arc::clone(&lane.key), retry_after })
             }
@@ -142,7 +142,7 @@ impl Run {
                     Entry::Full(at) => at.min(latest),
                 };
                 if look_again > now {
-                    self.shared.tell(&Event::Waiting { key: &lane.key, wait: until(now, look_again) });
+                    self.shared.tell(&Event::Waiting { key: &lane.key, wait: now.until(look_again) });
                 }
                 // What has changed is looked at above; so is whether the time has come.
                 let _ = timeout_at(clock.at(look_again), changed).await;
@@ -233,7 +233,7 @@ impl Run {
         match next {
             Next::Done => Err(None),
             Next::Retry { not_before, why, paid_milli } => {
-                let wait = until(now, not_before);
+                let wait = now.until(not_before);
                 self.shared.tell(&Event::Retrying {
                     key: &self.lane.key,
                     attempts: self.attempts,
@@ -257,13 +257,13 @@ impl Run {
             attempts: self.attempts,
             waited: self.waited,
             gave_up,
-            retry_after: opens.map(|opens| until(now, opens)),
+            retry_after: opens.map(|opens| now.until(opens)),
         }
     }
 
     /// How long the next attempt waits: refused bodies are read meanwhile.
     pub(crate) fn pause(&self) -> Duration {
-        until(self.now(), self.not_before)
+        self.now().until(self.not_before)
     }
 }
 

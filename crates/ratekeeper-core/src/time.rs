@@ -41,6 +41,12 @@ impl Micros {
     pub const fn saturating_sub(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(whole_micros(by)))
     }
+
+    /// How long it is from this instant to `later`; zero if that is past.
+    #[must_use]
+    pub const fn until(self, later: Self) -> Duration {
+        Duration::from_micros(later.0.saturating_sub(self.0))
+    }
 }
 
 impl fmt::Debug for Micros {

@@ -109,10 +109,7 @@ impl Holds {
         if inner.open.len() < MAX_HOLDS {
             return Ok(());
         }
-        Err(inner
-            .expiring
-            .front()
-            .map_or(HOLD_TTL, |(until, _)| Duration::from_micros(until.get().saturating_sub(now.get()))))
+        Err(inner.expiring.front().map_or(HOLD_TTL, |(until, _)| now.until(*until)))
     }
 
     /// Keeps what was held under a new id. Requests that were promised room at the same time may make it a few

@@ -183,7 +183,7 @@ impl Live {
     }
 
     pub(super) fn left(&self, until: Micros) -> Duration {
-        Duration::from_micros(until.get().saturating_sub(self.now().get()))
+        self.now().until(until)
     }
 }
 

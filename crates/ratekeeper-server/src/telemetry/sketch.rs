@@ -126,7 +126,7 @@ impl Sketch {
         denied.sort_by_key(|denied| std::cmp::Reverse((denied.count - denied.error, denied.count)));
         denied.truncate(most);
         Top {
-            window: Duration::from_micros(now.get().saturating_sub(old.began.get())),
+            window: old.began.until(now),
             missed: old.missed.saturating_add(self.missed.load(Ordering::Relaxed)),
             denied,
         }

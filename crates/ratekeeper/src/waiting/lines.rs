@@ -69,7 +69,7 @@ impl Lines {
 
     /// The time since then.
     pub(crate) fn since(&self, then: Micros) -> Duration {
-        until(then, self.clock.now())
+        then.until(self.clock.now())
     }
 
     /// Serves the request at once, refuses it at once, or gives it a place.
@@ -196,7 +196,7 @@ impl Lines {
             state.do_what_is_due(&self.clock, after);
             let next = state.agenda.first().map(|(at, _)| *at);
             state.timers.set(runtime, next.map(|next| (next, waker.clone())), after);
-            Some(until(self.clock.now(), next?))
+            Some(self.clock.now().until(next?))
         })
     }
 
@@ -219,9 +219,4 @@ impl Wake for Alarm {
             lines.run();
         }
     }
-}
-
-/// The time from one instant to another.
-pub(super) fn until(now: Micros, at: Micros) -> Duration {
-    Duration::from_micros(at.get().saturating_sub(now.get()))
 }

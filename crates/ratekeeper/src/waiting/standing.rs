@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use ratekeeper_core::{Algorithm, Ask, Forecast, Micros, Reason, Refused};
 
-use super::lines::until;
 #[cfg(feature = "tokio")]
 use super::timer::Timers;
 use super::wanted::{Said, Wanted};
@@ -83,7 +82,7 @@ impl State {
     pub(super) fn read(&mut self, clock: &StoreClock) {
         let now = if clock.heals() { clock.now() } else { clock.now().max(self.last) };
         if now < self.last {
-            let back = until(now, self.last);
+            let back = now.until(self.last);
             let earlier = |at: Option<Micros>| at.map(|at| at.saturating_sub(back));
             let firsts: Vec<usize> = self.lines.values().map(|line| line.first).collect();
             self.lines.values_mut().for_each(|line| line.tail = None);
@@ -256,7 +255,7 @@ impl State {
                 tail
             }
         };
-        Some(until(now, tail.admit(wanted.units(), |now| wanted.period(now))?))
+        Some(now.until(tail.admit(wanted.units(), |now| wanted.period(now))?))
     }
 
     /// Serves a line as far as the limit lets it, and notes when the next is to be asked.

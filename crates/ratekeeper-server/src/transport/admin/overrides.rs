@@ -87,7 +87,7 @@ impl<'a> One<'a> {
             Wish::Action(action) => (Some(action.name()), None),
             Wish::Limits(limits) => (None, Some(Limits(limits))),
         };
-        let left = Duration::from_micros(entry.until.get().saturating_sub(app.now().get()));
+        let left = app.now().until(entry.until);
         Self { policy, key: &entry.key, action, limits, ttl_ms: millis(left) }
     }
 }

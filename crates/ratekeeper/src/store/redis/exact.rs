@@ -567,7 +567,7 @@ fn read_group(
 }
 
 pub(super) fn since(began: Micros) -> Duration {
-    Duration::from_micros(ProcessClock.now().get().saturating_sub(began.get()))
+    began.until(ProcessClock.now())
 }
 
 /// 0 for a key of somebody's own, 1 for one that many share, 2 for everybody's: by the kind that a policy's key says

@@ -77,7 +77,7 @@ impl Breaker {
         }
         let since = state.down_since.unwrap_or(now);
         *state = State::default();
-        Change::Up(Duration::from_micros(now.get().saturating_sub(since.get())))
+        Change::Up(since.until(now))
     }
 
     /// Notes that it did not.

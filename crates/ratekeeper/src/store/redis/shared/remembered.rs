@@ -88,7 +88,7 @@ impl Remembered {
             return None;
         }
         // No more has passed since the server read its clock than since its answer came: no wait is told too short.
-        let passed = Duration::from_micros(now.get().saturating_sub(refusal.received.get()));
+        let passed = refusal.received.until(now);
         let then = refusal.now.saturating_add(passed);
         let verdict = |(seat, reading): (&Seat<'_>, &Reading)| {
             let evaluation = reading.evaluate(seat, then, Ask::Acquire)?;
