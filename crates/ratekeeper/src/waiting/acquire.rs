@@ -112,10 +112,6 @@ impl Waiter {
         }
     }
 
-    fn reservation_of(&self, admitted: &Admitted) -> Reservation {
-        self.wanted.reservation(&admitted.said)
-    }
-
     fn reservation(&self, said: &Said) -> Reservation {
         self.wanted.reservation(said)
     }
@@ -245,7 +241,7 @@ impl Future for AcquireReservation {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let admitted = ready!(self.waiter.poll(cx));
         Poll::Ready(admitted.map(|admitted| {
-            let reservation = self.waiter.reservation_of(&admitted);
+            let reservation = self.waiter.reservation(&admitted.said);
             (admitted, reservation)
         }))
     }
