@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::book::{Place, Places};
 use crate::facts;
-use crate::outcome::{Held, Outcome, Wrong, bad_input, failed};
+use crate::outcome::{Held, Outcome, Wrong, failed};
 use crate::policies::{Laid, PolicySet};
 use crate::rules::{Checks, Context, Rules};
 use crate::waiting::Waiting;
@@ -94,8 +94,7 @@ impl PolicySet {
     pub(crate) async fn ask_in_line(&self, of: &Context<'_>) -> Result<Outcome, Wrong> {
         let lines = facts::lines(of.parts);
         let described = self.describe(of, &lines)?;
-        let plan = self.config.policies.plan(&described, Self::cost(of, of.parts));
-        let plan = plan.map_err(|wrong| bad_input(wrong.to_string()))?;
+        let plan = self.plan(&described, of)?;
         let laid = Laid::of(plan.applied());
         let mut outcome = Outcome { blocked: laid.blocked, ..Outcome::default() };
         let asked = laid.places.iter().zip(&laid.checks).filter_map(|(place, check)| {

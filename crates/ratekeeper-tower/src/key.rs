@@ -396,16 +396,6 @@ impl Piece<'_> {
         }
     }
 
-    /// A part that outlives the request.
-    #[cfg(feature = "redis")]
-    pub(crate) fn owned(part: &Part<'_>) -> Piece<'static> {
-        match *part {
-            Part::Bytes(bytes) => Piece::Owned(bytes.to_vec()),
-            Part::Number(number) => Piece::Part(Part::Number(number)),
-            Part::Address(address) => Piece::Part(Part::Address(address)),
-        }
-    }
-
     fn add(value: KeyValue, pieces: &mut Pieces<'_>) {
         match value {
             KeyValue::Bytes(bytes) if bytes.is_empty() => {}

@@ -1,9 +1,8 @@
 //! Limits by a policy file: which policies apply to a request, and what they say.
 
-use http::request::Parts;
 use ratekeeper::{Ask, Check, Decision, MemoryStore, StoreError};
 use ratekeeper_policy::{
-    Action, Applied, Config, Does, MissingKey, Mode, Policy, Request as Described, Source,
+    Action, Applied, Config, Does, MissingKey, Mode, Plan, Policy, Request as Described, Source,
 };
 use smallvec::SmallVec;
 
@@ -94,9 +93,20 @@ impl PolicySet {
         Described::new(&facts, &self.config.client_ip).map_err(|wrong| bad_input(wrong.to_string()))
     }
 
-    /// What a request costs, if the program says so.
-    pub(crate) fn cost(of: &Context<'_>, parts: &Parts) -> Option<u64> {
-        of.options.cost.as_ref().map(|cost| cost(parts))
+    /// The policies that apply to it.
+    pub(crate) fn plan<'p>(
+        &'p self,
+        described: &'p Described<'_>,
+        of: &Context<'_>,
+    ) -> Result<Plan<'p>, Wrong> {
+        let cost = of.options.cost.as_ref().map(|cost| cost(of.parts));
+        self.config.policies.plan(described, cost).map_err(|wrong| bad_input(wrong.to_string()))
+    }
+
+    /// Whether some policy counts in a shared store.
+    pub(crate) fn is_shared(&self) -> bool {
+        let is_memory = |store: &usize| matches!(self.stores.get(*store), None | Some(AnyStore::Memory(_)));
+        !self.store_of.iter().all(is_memory)
     }
 
     fn store(&self, place: Place) -> Option<&AnyStore> {
@@ -123,8 +133,7 @@ impl PolicySet {
     pub(crate) fn ask_now(&self, of: &Context<'_>, outcome: &mut Outcome) -> Result<(), Wrong> {
         let lines = facts::lines(of.parts);
         let described = self.describe(of, &lines)?;
-        let plan = self.config.policies.plan(&described, Self::cost(of, of.parts));
-        let plan = plan.map_err(|wrong| bad_input(wrong.to_string()))?;
+        let plan = self.plan(&described, of)?;
         let laid = Laid::of(plan.applied());
         outcome.blocked = laid.blocked;
         if !laid.checks.is_empty() {
@@ -187,14 +196,5 @@ pub(crate) fn decide(
     match parts {
         [(store, check)] => store.decide_now(std::slice::from_ref(check), Ask::Acquire),
         parts => MemoryStore::decide_across(parts, Ask::Acquire),
-    }
-}
-
-#[cfg(not(feature = "redis"))]
-impl PolicySet {
-    /// Whether some policy counts in a shared store.
-    pub(crate) const fn is_shared(&self) -> bool {
-        let _ = self;
-        false
     }
 }

@@ -4,19 +4,18 @@
 use std::time::Duration;
 
 use ratekeeper::{
-    Ask, BuildError, Check, Decision, Demand, Key, NamedLimit, OnStoreError, Part, RedisStore,
-    SharedReservation, SharedStore, StoreError, Trouble, Verdict, all_of,
+    Ask, BuildError, Check, Decision, Demand, Key, OnStoreError, Part, RedisStore, SharedStore, StoreError,
+    Verdict, all_of,
 };
 use ratekeeper_policy::RedisConfig;
 use smallvec::SmallVec;
-use tokio::runtime::Handle;
 
 use crate::book::Places;
 use crate::builder::LayerBuilder;
 use crate::facts;
 use crate::key::{Piece, Pieces};
-use crate::outcome::{Held, Outcome, Wrong, bad_input, failed};
-use crate::policies::{AnyStore, Laid, PolicySet, decide, place as place_in};
+use crate::outcome::{Held, Outcome, Wrong, failed};
+use crate::policies::{Laid, PolicySet, decide, place as place_in};
 use crate::rules::{Checks, Context, Owner, Rules, place, too_long};
 
 /// A store that a fleet shares, and how long its answers are waited for.
@@ -87,45 +86,6 @@ impl<'s> Group<'s> {
     fn demand(&self, ask: Ask) -> Demand<'_> {
         Demand { checks: &self.checks, on_error: &self.on_error, ask }
     }
-
-    /// Takes of the store. Whoever goes away meanwhile has asked all the same: what is taken for nobody is given back.
-    async fn reserve(&self) -> Result<(Decision, Option<SharedReservation>), StoreError> {
-        let asked = Asked::of(self).reserve();
-        match Handle::try_current() {
-            // Nobody takes the answer of a task whose handle is dropped, so it is dropped with what it holds.
-            Ok(runtime) => runtime.spawn(asked).await.unwrap_or(Err(StoreError::Failed(Trouble::Other))),
-            Err(_) => asked.await,
-        }
-    }
-}
-
-/// The limits of a request in one shared store, on their own: they outlive the request.
-struct Asked {
-    shared: Shared,
-    checks: Vec<(NamedLimit, Vec<Piece<'static>>, u64)>,
-    on_error: SmallVec<[OnStoreError; 4]>,
-}
-
-impl Asked {
-    fn of(group: &Group<'_>) -> Self {
-        let own = |check: &Check<'_>| {
-            let key = check.key.parts().iter().map(Piece::owned).collect();
-            (check.limit.clone(), key, check.cost)
-        };
-        let checks = group.checks.iter().map(own).collect();
-        Self { shared: group.shared.clone(), checks, on_error: group.on_error.clone() }
-    }
-
-    async fn reserve(self) -> Result<(Decision, Option<SharedReservation>), StoreError> {
-        let keys: Vec<Vec<Part<'_>>> =
-            self.checks.iter().map(|(_, key, _)| key.iter().map(Piece::part).collect()).collect();
-        let both = self.checks.iter().zip(&keys);
-        let checks: Vec<Check<'_>> = both
-            .map(|((limit, _, cost), key)| Check { limit, key: Key::from(&key[..]), cost: *cost })
-            .collect();
-        let demand = Demand { checks: &checks, on_error: &self.on_error, ask: Ask::Acquire };
-        self.shared.store.reserve(demand, self.shared.within).await
-    }
 }
 
 /// What the limits of a request have said so far.
@@ -189,7 +149,8 @@ async fn go<M: Memory>(
         if is_refused {
             break;
         }
-        let (decision, reservation) = group.reserve().await?;
+        let Shared { store, within } = group.shared;
+        let (decision, reservation) = store.reserve(group.demand(Ask::Acquire), *within).await?;
         said.add(&group.nth, &decision);
         held.shared.extend(reservation);
         if !decision.allowed {
@@ -276,18 +237,11 @@ const fn on_error(policy: &ratekeeper_policy::Policy) -> OnStoreError {
 }
 
 impl PolicySet {
-    /// Whether some policy counts in a shared store.
-    pub(crate) fn is_shared(&self) -> bool {
-        let is_shared = |store: &usize| matches!(self.stores.get(*store), Some(AnyStore::Shared(_)));
-        self.store_of.iter().any(is_shared)
-    }
-
     /// Decides a request some of whose limits may lie in shared stores.
     pub(crate) async fn ask(&self, of: &Context<'_>) -> Result<Outcome, Wrong> {
         let lines = facts::lines(of.parts);
         let described = self.describe(of, &lines)?;
-        let plan = self.config.policies.plan(&described, Self::cost(of, of.parts));
-        let plan = plan.map_err(|wrong| bad_input(wrong.to_string()))?;
+        let plan = self.plan(&described, of)?;
         let laid = Laid::of(plan.applied());
         let mut outcome = Outcome { blocked: laid.blocked, ..Outcome::default() };
         if !laid.checks.is_empty() {

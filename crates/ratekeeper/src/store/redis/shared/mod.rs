@@ -4,6 +4,7 @@
 mod acquire;
 mod breaker;
 mod owed;
+mod owned;
 mod probe;
 mod remembered;
 mod reservation;
@@ -18,7 +19,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ratekeeper_core::{Ask, Check, Clock as _, Decision, StoreError, Trouble};
+use ratekeeper_core::{Ask, Check, Clock as _, Decision, Part, StoreError, Trouble};
+use tokio::runtime::Handle;
 
 #[cfg(feature = "tokio")]
 pub use acquire::{AcquireShared, AcquireSharedReservation};
@@ -31,6 +33,7 @@ pub use told::{StoreCounts, StoreObserver, StoreStatus};
 
 use self::breaker::{Breaker, Change, OPEN_FOR};
 use self::owed::Owed;
+use self::owned::OwnedCheck;
 use self::remembered::{Asked, Remembered};
 use self::share::Share;
 use super::codec;
@@ -189,9 +192,32 @@ impl SharedStore {
 
     /// Decides a request, and if it is allowed hands out what settles it.
     ///
+    /// Within a runtime of tokio it may be dropped at any time: whoever goes away meanwhile has asked all the same, and
+    /// what is taken for nobody comes back.
+    ///
     /// # Errors
     /// Those of [`SharedStore::decide`].
     pub async fn reserve(
+        &self,
+        demand: Demand<'_>,
+        within: Duration,
+    ) -> Result<(Decision, Option<SharedReservation>), StoreError> {
+        let Ok(runtime) = Handle::try_current() else { return self.reserve_in_place(demand, within).await };
+        let owned: Vec<OwnedCheck> = demand.checks.iter().map(OwnedCheck::of).collect();
+        let (store, on_error) = (self.clone(), demand.on_error.to_vec());
+        let asked = async move {
+            let keys: Vec<Vec<Part<'_>>> = owned.iter().map(OwnedCheck::parts).collect();
+            let checks: Vec<Check<'_>> =
+                owned.iter().zip(&keys).map(|(check, parts)| check.lend(parts)).collect();
+            let demand = Demand { checks: &checks, on_error: &on_error, ask: Ask::Acquire };
+            store.reserve_in_place(demand, within).await
+        };
+        // Nobody takes the answer of a task whose handle is dropped, so it is dropped with what it holds.
+        runtime.spawn(asked).await.unwrap_or(Err(StoreError::Failed(Trouble::Other)))
+    }
+
+    /// The same for a caller that stays.
+    async fn reserve_in_place(
         &self,
         demand: Demand<'_>,
         within: Duration,

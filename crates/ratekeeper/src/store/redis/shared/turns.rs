@@ -1,7 +1,6 @@
 //! Those who wait for a shared store: in line within this process, and for starts that were promised.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ratekeeper_core::{
-    Ask, Check, Clock as _, Decision, Key, Micros, NamedLimit, Part, Reason, Refused, Source, Verdict,
+    Ask, Check, Clock as _, Decision, Key, Micros, Part, Reason, Refused, Source, Verdict,
 };
 
+use super::super::exact::since;
+use super::owned::OwnedCheck;
 use super::{Demand, OnStoreError, SharedReservation, SharedStore};
 use crate::clock::ProcessClock;
 use crate::sync::{Mutex, lock};
@@ -19,47 +20,6 @@ use crate::waiting::{Admitted, MAX_WAITING_IN_ALL, Said};
 
 /// How long an answer of the store is waited for at most; its own timeout is shorter.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-
-/// A key that outlives its caller.
-struct OwnedKey(Vec<OwnedPart>);
-
-enum OwnedPart {
-    Bytes(Box<[u8]>),
-    Number(u64),
-    Address(IpAddr),
-}
-
-impl OwnedKey {
-    fn of(key: &Key<'_>) -> Self {
-        let own = |part: &Part<'_>| match part {
-            Part::Bytes(bytes) => OwnedPart::Bytes((*bytes).into()),
-            Part::Number(number) => OwnedPart::Number(*number),
-            Part::Address(address) => OwnedPart::Address(*address),
-        };
-        Self(key.parts().iter().map(own).collect())
-    }
-
-    fn parts(&self) -> Vec<Part<'_>> {
-        self.0.iter().map(OwnedPart::lend).collect()
-    }
-}
-
-impl OwnedPart {
-    fn lend(&self) -> Part<'_> {
-        match self {
-            Self::Bytes(bytes) => Part::Bytes(bytes),
-            Self::Number(number) => Part::Number(*number),
-            Self::Address(address) => Part::Address(*address),
-        }
-    }
-}
-
-/// One limit's part of what somebody waits for.
-struct Wanted {
-    limit: NamedLimit,
-    key: OwnedKey,
-    cost: u64,
-}
 
 /// Those of this process who stand in line for a shared store, a line per key.
 pub(crate) struct Room {
@@ -166,7 +126,7 @@ impl Room {
             return Stood::Full;
         }
         if let Some(line) = lines.of.get(&name) {
-            let wait = line.due.map_or(Duration::ZERO, |due| until(now, due));
+            let wait = line.due.map_or(Duration::ZERO, |due| now.until(due));
             if within.is_some_and(|within| wait > within) {
                 return Stood::TooLate(wait);
             }
@@ -192,7 +152,7 @@ fn late(decision: Decision, wait: Option<Duration>) -> Refused {
 pub(crate) struct Turn {
     store: SharedStore,
     room: Arc<Room>,
-    wanted: Arc<[Wanted]>,
+    wanted: Arc<[OwnedCheck]>,
     /// Whether it asks again when it is refused for now.
     stands_in_line: bool,
     on_error: OnStoreError,
@@ -211,15 +171,10 @@ impl Turn {
         checks: &[Check<'_>],
         stands_in_line: bool,
     ) -> Self {
-        let wanted = |check: &Check<'_>| Wanted {
-            limit: check.limit.clone(),
-            key: OwnedKey::of(&check.key),
-            cost: check.cost,
-        };
         Self {
             store: store.clone(),
             room: Arc::clone(room),
-            wanted: checks.iter().map(wanted).collect(),
+            wanted: checks.iter().map(OwnedCheck::of).collect(),
             stands_in_line,
             on_error: OnStoreError::default(),
             cost: None,
@@ -232,7 +187,7 @@ impl Turn {
         let mut line = Vec::new();
         if let Some(first) = self.wanted.first() {
             line.extend_from_slice(&first.limit.id().to_le_bytes());
-            Key::from(&first.key.parts()[..]).write_canonical(&mut line);
+            Key::from(&first.parts()[..]).write_canonical(&mut line);
         }
         line
     }
@@ -243,7 +198,7 @@ impl Turn {
 
     /// A refusal without an answer of the store.
     fn refused(&self, reason: Reason, wait: Option<Duration>) -> Refused {
-        let verdict = |wanted: &Wanted| {
+        let verdict = |wanted: &OwnedCheck| {
             let cost = self.cost.unwrap_or(wanted.cost);
             Verdict::failed_closed(wanted.limit.limit(), cost, Duration::ZERO).with_source(Source::Local)
         };
@@ -276,38 +231,37 @@ impl Turn {
     async fn come(self) -> Came {
         let began = ProcessClock.now();
         let left = |within: Duration| within.saturating_sub(since(began));
-        let it = Arc::new(self);
         // The lock is let go before the place is.
-        let mut place = if it.stands_in_line { Some(it.come_to_front().await?) } else { None };
+        let mut place = if self.stands_in_line { Some(self.come_to_front().await?) } else { None };
         loop {
-            if it.has_queue() && (it.within.is_some() || it.room.is_closed()) {
+            if self.has_queue() && (self.within.is_some() || self.room.is_closed()) {
                 // A slot that is not to be had is not taken: given back later, it might stay as a hole.
-                let (look, _) = it.ask(Ask::Peek).await?;
+                let (look, _) = self.ask(Ask::Peek).await?;
                 if look.allowed
-                    && let Some((reason, wait)) = it.why_not(look.delay, began)
+                    && let Some((reason, wait)) = self.why_not(look.delay, began)
                 {
                     return Err(look.refused_for(reason, wait));
                 }
             }
-            let (decision, held) = it.ask(Ask::Acquire).await?;
+            let (decision, held) = self.ask(Ask::Acquire).await?;
             if decision.allowed {
                 drop(place);
-                return it.start(decision, held, began).await;
+                return self.start(decision, held, began).await;
             }
             let wait = decision.retry_after.filter(|_| decision.reason == Some(Reason::Limited));
             let Some(wait) = wait else { return Err(own(decision)) };
-            if it.room.is_closed() {
+            if self.room.is_closed() {
                 return Err(decision.refused_for(Reason::Closed, None));
             }
             let Some((_, place)) = &mut place else { return Err(full_or_own(decision, wait)) };
-            if it.within.is_some_and(|within| wait > left(within)) {
+            if self.within.is_some_and(|within| wait > left(within)) {
                 return Err(late(decision, Some(wait)));
             }
             place.asks_at(ProcessClock.now().saturating_add(wait));
             // A refusal that is remembered says no wait below a microsecond.
             let sleep = tokio::time::sleep(wait.max(Duration::from_micros(1)));
-            let slept = it.room.unless_closed(sleep).await;
-            slept.ok_or_else(|| it.refused(Reason::Closed, Some(wait)))?;
+            let slept = self.room.unless_closed(sleep).await;
+            slept.ok_or_else(|| self.refused(Reason::Closed, Some(wait)))?;
         }
     }
 
@@ -335,33 +289,20 @@ impl Turn {
         Ok((Admitted::new(Said::All(decision), since(began)), held))
     }
 
-    /// Asks the store. Whoever goes away meanwhile has asked all the same: what is taken for nobody is given back.
-    async fn ask(self: &Arc<Self>, ask: Ask) -> Result<(Decision, Option<SharedReservation>), Refused> {
-        let it = Arc::clone(self);
-        let asked = tokio::spawn(async move {
-            let keys: Vec<Vec<Part<'_>>> = it.wanted.iter().map(|wanted| wanted.key.parts()).collect();
-            let checks: Vec<Check<'_>> = it
-                .wanted
-                .iter()
-                .zip(&keys)
-                .map(|(wanted, parts)| Check {
-                    limit: &wanted.limit,
-                    key: Key::from(&parts[..]),
-                    cost: it.cost.unwrap_or(wanted.cost),
-                })
-                .collect();
-            let on_error = vec![it.on_error; checks.len()];
-            let demand = Demand { checks: &checks, on_error: &on_error, ask };
-            match ask {
-                Ask::Acquire => it.store.reserve(demand, ANSWER_WITHIN).await,
-                Ask::Peek => it.store.decide(demand, ANSWER_WITHIN).await.map(|look| (look, None)),
-            }
-        });
-        match asked.await {
-            Ok(Ok(answer)) => Ok(answer),
-            // A limit that no shared store can hold, or a runtime that ends.
-            _ => Err(self.refused(Reason::StoreUnavailable, None)),
-        }
+    /// Asks the store. What is taken for one who goes away meanwhile comes back.
+    async fn ask(&self, ask: Ask) -> Result<(Decision, Option<SharedReservation>), Refused> {
+        let keys: Vec<Vec<Part<'_>>> = self.wanted.iter().map(OwnedCheck::parts).collect();
+        let both = self.wanted.iter().zip(&keys);
+        let mut checks: Vec<Check<'_>> = both.map(|(wanted, parts)| wanted.lend(parts)).collect();
+        checks.iter_mut().for_each(|check| check.cost = self.cost.unwrap_or(check.cost));
+        let on_error = vec![self.on_error; checks.len()];
+        let demand = Demand { checks: &checks, on_error: &on_error, ask };
+        let asked = match ask {
+            Ask::Acquire => self.store.reserve(demand, ANSWER_WITHIN).await,
+            Ask::Peek => self.store.decide(demand, ANSWER_WITHIN).await.map(|look| (look, None)),
+        };
+        // A limit that no shared store can hold, or a runtime that ends.
+        asked.map_err(|_| self.refused(Reason::StoreUnavailable, None))
     }
 }
 
@@ -402,14 +343,6 @@ impl Coming {
     }
 }
 
-fn until(now: Micros, at: Micros) -> Duration {
-    Duration::from_micros(at.get().saturating_sub(now.get()))
-}
-
-fn since(began: Micros) -> Duration {
-    until(began, ProcessClock.now())
-}
-
 /// The refusal of one who does not stand in line: by a queue that is full, or by another limit.
 fn full_or_own(decision: Decision, wait: Duration) -> Refused {
     let binding = decision.limits().get(decision.binding);
@@ -421,6 +354,5 @@ fn full_or_own(decision: Decision, wait: Duration) -> Refused {
 
 /// The limit's own refusal.
 fn own(decision: Decision) -> Refused {
-    let (reason, wait) = (decision.reason.unwrap_or(Reason::Limited), decision.retry_after);
-    decision.refused_for(reason, wait)
+    Said::All(decision).refused(None)
 }
