@@ -48,6 +48,11 @@ fn in_virtual_time(text: &str) -> String {
         line if line.starts_with("local function log_lives") => {
             format!("local function log_lives(key) call('PEXPIRE', key, '{SIMULATED_MS}') end")
         }
+        line if line.starts_with("local HOW = ") => "local HOW = 'PX'".to_owned(),
+        line if line.ends_with("--@EXPIRY") => {
+            let (ms, _) = line.split_once(" = ").unwrap_or((line, ""));
+            format!("{ms} = '{SIMULATED_MS}'")
+        }
         line => line.to_owned(),
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -72,10 +77,10 @@ mod tests {
 
     #[test]
     fn the_clock_is_read_by_one_line() {
-        for text in [scripts().decide, scripts().amend] {
+        for (text, expiries) in [(scripts().decide, 6), (scripts().amend, 2)] {
             assert_eq!(text.matches("'TIME'").count(), 1);
             assert_eq!(text.matches("--@CLOCK").count(), 2);
-            assert_eq!(text.matches("--@EXPIRY").count(), 2);
+            assert_eq!(text.matches("--@EXPIRY").count(), expiries);
         }
         for text in [simulated().decide, simulated().amend] {
             let is_code = |line: &&str| !line.starts_with("--");
@@ -106,7 +111,9 @@ mod tests {
                     "pack('>d', ",
                     "whole(",
                     "digits(",
-                    "spec.head",
+                    "text",
+                    "term[2]",
+                    "term[7]",
                     "st.shape",
                     "st.other.shape",
                     "spec.shape",

@@ -23,13 +23,31 @@ local function write_log(spec, key, st, takes)
   end
 end
 
+-- What an argument asks: letters, numbers and the shape of states. The first letters are what is done (a acquire, p
+-- peek), the rule, whether a refusal takes what there is (d), and how windows begin (e with the epoch, r with a request, c
+-- by a calendar, - a meter).
+local specs = {}
+local function spec_of(which)
+  local spec = specs[which]
+  if spec then return spec end
+  local op, rule, drains, align, n, a, b, c, d, e, f, g = unpack('>c1c1c1c1dddddddd', ARGV[which + 1])
+  spec = { op = op, rule = rule, shape = sub(ARGV[which + 1], 69), drains = drains == 'd', n = n }
+  if align == '-' then
+    spec.p, spec.q, spec.ni, spec.nf, spec.du, spec.df, spec.wait = a, b, c, d, e, f, g >= 0 and g
+  else
+    spec.l, spec.w, spec.a, spec.bounds = a, b, align, { c, d, e, f }
+    if align == 'c' then spec.a = match(spec.shape, '%l+') end
+  end
+  specs[which] = spec
+  return spec
+end
+
 -- What is known of each question's state.
 local found = {}
 
 -- The key of a question, and what it asks.
 local function asked(x)
-  local which = plan[x + 1]
-  return KEYS[plan[x]], specs[which] or spec_of(which)
+  return KEYS[plan[x]], spec_of(plan[x + 1])
 end
 
 local function decide(first, last)
@@ -72,10 +90,12 @@ local function decide(first, last)
 end
 
 -- What quick.lua leaves behind.
+for n = #out, size + 1, -1 do out[n] = nil end
 for n = 1, shared do
   local row, key = 5 * n, KEYS[n]
-  local spec, a, b, c = rows[row], rows[row + 1], rows[row + 2], rows[row + 3]
-  if spec then
+  local a, b, c = rows[row + 1], rows[row + 2], rows[row + 3]
+  if rows[row] then
+    local spec = spec_of(rows[row])
     if spec.rule == 'f' then
       states[key] = fixed_of(a, b, c, spec.w, spec.a, spec.l, spec.shape)
     elseif spec.rule == 's' then

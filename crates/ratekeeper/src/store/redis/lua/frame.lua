@@ -1,4 +1,7 @@
 -- What both scripts have around the arithmetic: the reading of states, the writing of what has changed.
+
+-- The millisecond after that instant. It is not beyond 2^53 / 1000, so that the fraction that is cut off is exact enough.
+local function lives(us) return 'PXAT', format(NUMBER, (us > now and us or now) / 1000 + 1) end --@EXPIRY
 local function log_lives(key, us) call('PEXPIREAT', key, whole((us - fmod(us, 1000)) / 1000 + 1)) end --@EXPIRY
 
 local read = { m = meter_read, q = meter_read, f = fixed_read, s = counter_read }

@@ -35,7 +35,7 @@ local function log_frees(spec, st, key, cost)
   local needed = st.base + st.used + cost - spec.l
   local a, b = call('ZRANK', key, st.first), call('ZRANK', key, st.top)
   while a < b do
-    local h = floor((a + b) / 2)
+    local h = math.floor((a + b) / 2)
     if entry(call('ZRANGE', key, h, h)[1]) >= needed then b = h else a = h + 1 end
   end
   return tonumber(call('ZRANGE', key, a, a, 'WITHSCORES')[2])
