@@ -10,6 +10,9 @@ use crate::subject::wait;
 const DOCUMENT: &str = include_str!("../../../../docs/redis.md");
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What only saves the server work.
+const SAVING: &str = "+mget";
+
 /// The rules of the documented line, without the password.
 fn documented() -> Vec<&'static str> {
     let line = DOCUMENT.lines().find_map(|line| line.strip_prefix("ACL SETUSER ratekeeper on "));
@@ -69,7 +72,8 @@ fn without_one_of_them_a_store_is_found_unable_to_serve() {
     let all = documented();
     // One of the two ways to bring a script is enough for a while.
     let ways = ["+eval", "+script|load"];
-    let each = all.iter().filter(|rule| !ways.contains(rule)).map(|rule| vec![*rule]);
+    let is_needed = |rule: &str| !ways.contains(&rule) && rule != SAVING;
+    let each = all.iter().filter(|rule| is_needed(rule)).map(|rule| vec![*rule]);
     for missing in each.chain([ways.to_vec()]) {
         let rest: Vec<&str> = all.iter().copied().filter(|rule| !missing.contains(rule)).collect();
         let (_server, store) = store_of(&rest);
@@ -80,4 +84,29 @@ fn without_one_of_them_a_store_is_found_unable_to_serve() {
         let hint = finding.hint.as_deref().unwrap_or_default();
         assert!(hint.contains("permissions"), "without {missing:?}: {finding:?}");
     }
+}
+
+#[test]
+fn without_mget_each_key_is_read_by_itself() {
+    if redis::is_left_out() {
+        return;
+    }
+    let all = documented();
+    assert!(all.contains(&SAVING));
+    let rest: Vec<&str> = all.into_iter().filter(|rule| *rule != SAVING).collect();
+    let (_server, store) = store_of(&rest);
+    assert!(wait(store.probe(PATIENCE)).unwrap().findings.is_empty());
+    let policy = Name::new("p").unwrap();
+    let limits = ["one", "two"].map(|name| {
+        let limit = Limit::per_hour(3).algorithm(Algorithm::Gcra);
+        NamedLimit::new(&policy, Name::new(name).unwrap(), limit)
+    });
+    let checks = limits.each_ref().map(|limit| Check { limit, key: "k".into(), cost: 1 });
+    let demand = Demand { checks: &checks, on_error: &[], ask: Ask::Acquire };
+    for turn in 0..5 {
+        let decision = wait(store.decide(demand, PATIENCE)).unwrap();
+        assert!(matches!(decision.source, Source::Exact | Source::Cached), "{decision:?}");
+        assert_eq!(decision.allowed, turn < 3);
+    }
+    assert_eq!(store.counts().errors.iter().sum::<u64>(), 0, "{:?}", store.status());
 }

@@ -4,7 +4,7 @@
 -- about and which of the arguments behind the plan says what it asks.
 local call, try = redis.call, redis.pcall
 local fmod, format, match, sub, byte = math.fmod, string.format, string.match, string.sub, string.byte
-local pack, unpack = struct.pack, struct.unpack
+local all_of, pack, unpack = unpack, struct.pack, struct.unpack
 local WHOLE = 9007199254740992
 local clock = call('TIME') --@CLOCK
 local now = clock[1] * 1000000 + clock[2] --@CLOCK

@@ -20,6 +20,9 @@ local rows = shared > 0 and {}
 local seat = false
 local out, size = { now, 0, 0 }, 1
 local HOW = 'PXAT' --@EXPIRY
+-- The values of several keys are read by one call. Where there is none, there is no key, or it is not ours, or MGET is
+-- forbidden: then GET says which.
+local values = #KEYS > 1 and try('MGET', all_of(KEYS))
 
 local at, last, is_quick = 2, #plan, true
 while at <= last do
@@ -60,7 +63,7 @@ while at <= last do
       i, j, k = rows[row + 1], rows[row + 2], rows[row + 3]
       is_quick = terms[first][2] == shape
     else
-      local v = try('GET', KEYS[n])
+      local v = values and values[n] or try('GET', KEYS[n])
       if not v then
         -- as if it had never been asked
       elseif type(v) ~= 'string' then
