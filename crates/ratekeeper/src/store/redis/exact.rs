@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::codec::{self, Bounds, Op};
 use super::keys::{Names, slot_of};
-use super::link::{Answer, Failure, Job, Link, MAX_PARTS, Part, ScriptKind};
+use super::link::{Answer, Failure, Job, Link, MAX_PARTS, Part, Question, SILENT, ScriptKind};
 use crate::clock::ProcessClock;
 
 /// How often a script may find itself outside the calendar periods that it was told, before it is given up: once is
@@ -27,8 +27,6 @@ use crate::clock::ProcessClock;
 const MAX_REFRESHES: u32 = 3;
 /// How long an undo is tried when nobody waits for it any more.
 const UNDO_WITHIN: Duration = Duration::from_secs(1);
-/// What is known of a question whose link has ended.
-const SILENT: Failure = Failure { trouble: Trouble::Connect, may_have_run: true };
 
 /// The last instant that a server decides at. Its numbers are whole up to 2^53, and an arrival time or the end of a
 /// counter's second window lies up to two longest windows later.
@@ -325,24 +323,24 @@ impl Exact {
         let of_seats = group.iter().map(|i| codec::numbers_of(layout.seats[*i].limit.limit()));
         let slot = layout.seats[group[0]].slot;
         let numbers = 1 + of_seats.sum::<usize>();
-        let answer = self.submit(ScriptKind::Decide, slot, parts, numbers, (within, Duration::ZERO));
-        answer.await.unwrap_or(Err(SILENT))
+        self.link.ask(self.question(ScriptKind::Decide, slot, parts, numbers), within).await
+    }
+
+    fn question(&self, script: ScriptKind, slot: u16, parts: Vec<Part>, numbers: usize) -> Question {
+        let tail = self.hands.as_ref().map(|hands| hands.now().get().to_string().into_bytes());
+        let brief_from = (script == ScriptKind::Decide).then_some(codec::BRIEF);
+        Question { script, slot, parts, tail, numbers, brief_from }
     }
 
     /// Sends a question. `within` bounds how long its answer is waited for, `lasts` how long it is asked although
     /// nobody waits.
     fn submit(
         &self,
-        script: ScriptKind,
-        slot: u16,
-        parts: Vec<Part>,
-        numbers: usize,
+        question: Question,
         (within, lasts): (Duration, Duration),
     ) -> oneshot::Receiver<Result<Answer, Failure>> {
         let (reply, answer) = oneshot::channel();
-        let tail = self.hands.as_ref().map(|hands| hands.now().get().to_string().into_bytes());
-        let brief_from = (script == ScriptKind::Decide).then_some(codec::BRIEF);
-        self.link.submit(Job { script, slot, parts, tail, numbers, brief_from, within, lasts, reply });
+        self.link.submit(Job { question, within, lasts, reply });
         answer
     }
 
@@ -371,7 +369,8 @@ impl Exact {
         let slot = self.slot(&name);
         let part = Part { key: name, arg: codec::question(Op::Acquire, limit, units, &bounds) };
         let numbers = 1 + codec::numbers_of(limit.limit());
-        self.submit(ScriptKind::Decide, slot, vec![part], numbers, (UNDO_WITHIN, UNDO_WITHIN))
+        let question = self.question(ScriptKind::Decide, slot, vec![part], numbers);
+        self.submit(question, (UNDO_WITHIN, UNDO_WITHIN))
     }
 
     /// Changes states that exist, each by itself: `argument` says how.
@@ -401,7 +400,7 @@ impl Exact {
     ) -> Vec<oneshot::Receiver<Result<Answer, Failure>>> {
         let call = |(slot, parts): (u16, Vec<Part>)| {
             let numbers = parts.len();
-            self.submit(ScriptKind::Amend, slot, parts, numbers, (within, UNDO_WITHIN))
+            self.submit(self.question(ScriptKind::Amend, slot, parts, numbers), (within, UNDO_WITHIN))
         };
         self.by_slot(amendments).into_iter().map(call).collect()
     }

@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Answer, Failure, Job, Numbers, Part, ScriptKind};
+use super::{Answer, Failure, Job, Numbers, Question, ScriptKind};
 
 /// Jobs in one command: what a server does without looking up from it. 64 take it about a third of a millisecond.
 pub(super) const MAX_JOBS: usize = 64;
@@ -19,14 +19,12 @@ pub(super) const MAX_COMMANDS: usize = 64;
 /// Jobs that are written together: what is written must be answered within a few milliseconds.
 pub(super) const MAX_ROUND: usize = 512;
 
+/// What is said of a reply with other numbers.
+pub(super) const NOT_ASKED_FOR: &str = "the script's reply is not what was asked for";
+
 /// A job that is not answered yet.
 pub(super) struct Pending {
-    pub(super) script: ScriptKind,
-    pub(super) slot: u16,
-    pub(super) parts: Vec<Part>,
-    pub(super) tail: Option<Vec<u8>>,
-    pub(super) numbers: usize,
-    pub(super) brief_from: Option<i64>,
+    pub(super) question: Question,
     pub(super) deadline: Instant,
     /// Until then it is asked although nobody waits for it.
     pub(super) lasts_until: Instant,
@@ -45,14 +43,10 @@ pub(super) struct Pending {
 
 impl Pending {
     pub(super) fn new(job: Job, now: Instant, deadline: Instant, is_cluster: bool) -> Self {
+        let slot = if is_cluster { job.question.slot } else { 0 };
         Self {
-            script: job.script,
-            slot: if is_cluster { job.slot } else { 0 },
-            parts: job.parts,
-            is_alone: job.tail.is_some(),
-            tail: job.tail,
-            numbers: job.numbers,
-            brief_from: job.brief_from,
+            is_alone: job.question.tail.is_some(),
+            question: Question { slot, ..job.question },
             deadline,
             lasts_until: now + job.lasts,
             reply: Some(job.reply),
@@ -89,9 +83,9 @@ impl Command {
         Self {
             id: 0,
             round: 0,
-            script: first.script,
-            slot: first.slot,
-            keys: first.parts.len(),
+            script: first.question.script,
+            slot: first.question.slot,
+            keys: first.question.parts.len(),
             jobs: vec![first],
             is_eval: false,
             is_asking: false,
@@ -100,79 +94,97 @@ impl Command {
     }
 
     fn takes(&self, job: &Pending) -> bool {
-        self.script == job.script
-            && self.slot == job.slot
+        self.script == job.question.script
+            && self.slot == job.question.slot
             && self.jobs.len() < MAX_JOBS
-            && self.keys + job.parts.len() <= MAX_PARTS
+            && self.keys + job.question.parts.len() <= MAX_PARTS
             && self.jobs.first().is_some_and(|first| !first.is_alone)
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.jobs.iter().flat_map(|job| &job.parts).map(|part| &part.key[..])
+        self.jobs.iter().flat_map(|job| &job.question.parts).map(|part| &part.key[..])
     }
 
-    /// Its bytes: `head` is the digest or the text.
-    pub(super) fn encode(&self, head: &str) -> Cmd {
-        let parts = || self.jobs.iter().flat_map(|job| &job.parts);
-        let (keys, args) =
-            (Numbered::of(parts().map(|part| &part.key)), Numbered::of(parts().map(|part| &part.arg)));
-        // Those that more than one part is about come first.
-        let mut order: Vec<usize> = (0..keys.words.len()).collect();
-        order.sort_by_key(|key| keys.words[*key].1 == 1);
-        let shared = keys.words.iter().filter(|(_, times)| *times > 1).count();
-        let mut place = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(at, key)| place[*key] = at);
+    /// Its questions.
+    pub(super) fn questions(&self) -> impl Iterator<Item = &Question> + Clone {
+        self.jobs.iter().map(|job| &job.question)
+    }
+}
 
-        let byte =
-            |number: usize| u8::try_from(number).expect("a command has no more parts than a byte says");
-        let mut plan = Vec::with_capacity(1 + self.jobs.len() + 2 * self.keys);
-        plan.push(byte(shared));
-        let mut seats = keys.numbers.iter().zip(&args.numbers);
-        for job in &self.jobs {
-            plan.push(byte(job.parts.len()));
-            for (key, arg) in seats.by_ref().take(job.parts.len()) {
-                plan.extend([byte(place[*key] + 1), byte(arg + 1)]);
-            }
-        }
+/// How a script is called.
+#[derive(Clone, Copy)]
+pub(super) enum Head<'a> {
+    Digest(&'a str),
+    Text(&'a str),
+}
 
-        let bytes = |words: &[(&[u8], usize)]| words.iter().map(|(word, _)| word.len()).sum::<usize>();
-        let size = bytes(&keys.words) + bytes(&args.words) + plan.len() + head.len() + 16;
-        let mut cmd = Cmd::with_capacity(5 + keys.words.len() + args.words.len(), size);
-        cmd.arg(if self.is_eval { "EVAL" } else { "EVALSHA" }).arg(head).arg(order.len());
-        for key in order {
-            cmd.arg(keys.words[key].0);
+/// The bytes of one call that asks these questions.
+pub(super) fn encode<'a>(questions: impl Iterator<Item = &'a Question> + Clone, head: Head<'_>) -> Cmd {
+    let parts = || questions.clone().flat_map(|question| &question.parts);
+    let (keys, args) =
+        (Numbered::of(parts().map(|part| &part.key)), Numbered::of(parts().map(|part| &part.arg)));
+    // Those that more than one part is about come first.
+    let mut order: Vec<usize> = (0..keys.words.len()).collect();
+    order.sort_by_key(|key| keys.words[*key].1 == 1);
+    let shared = keys.words.iter().filter(|(_, times)| *times > 1).count();
+    let mut place = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(at, key)| place[*key] = at);
+
+    let byte = |number: usize| u8::try_from(number).expect("a command has no more parts than a byte says");
+    let mut plan = Vec::with_capacity(2 + 3 * keys.numbers.len());
+    plan.push(byte(shared));
+    let mut seats = keys.numbers.iter().zip(&args.numbers);
+    for question in questions.clone() {
+        plan.push(byte(question.parts.len()));
+        for (key, arg) in seats.by_ref().take(question.parts.len()) {
+            plan.extend([byte(place[*key] + 1), byte(arg + 1)]);
         }
-        cmd.arg(plan);
-        for (arg, _) in args.words {
-            cmd.arg(arg);
-        }
-        for tail in self.jobs.iter().filter_map(|job| job.tail.as_ref()) {
-            cmd.arg(&tail[..]);
-        }
-        cmd
     }
 
-    /// Takes the reply apart: the time, and the numbers of each job. `None`: it is something else.
-    pub(super) fn split(&self, values: Vec<Value>) -> Option<(u64, Vec<Numbers>)> {
-        let mut numbers = values.into_iter().map(|value| match value {
-            Value::Int(number) => Some(number),
-            _ => None,
-        });
-        let now_us = u64::try_from(numbers.next()??).ok()?;
-        let mut answers = Vec::with_capacity(self.jobs.len());
-        for job in &self.jobs {
-            let first = numbers.next()??;
-            let is_brief = job.brief_from.is_some_and(|brief| first >= brief);
-            let more = if is_brief { job.parts.len() } else { job.numbers.checked_sub(1)? };
-            let mut answer = Numbers::with_capacity(1 + more);
-            answer.push(first);
-            for _ in 0..more {
-                answer.push(numbers.next()??);
-            }
-            answers.push(answer);
-        }
-        numbers.next().is_none().then_some((now_us, answers))
+    let (name, head) = match head {
+        Head::Digest(digest) => ("EVALSHA", digest),
+        Head::Text(text) => ("EVAL", text),
+    };
+    let bytes = |words: &[(&[u8], usize)]| words.iter().map(|(word, _)| word.len()).sum::<usize>();
+    let size = bytes(&keys.words) + bytes(&args.words) + plan.len() + head.len() + 16;
+    let mut cmd = Cmd::with_capacity(5 + keys.words.len() + args.words.len(), size);
+    cmd.arg(name).arg(head).arg(order.len());
+    for key in order {
+        cmd.arg(keys.words[key].0);
     }
+    cmd.arg(plan);
+    for (arg, _) in args.words {
+        cmd.arg(arg);
+    }
+    for tail in questions.filter_map(|question| question.tail.as_ref()) {
+        cmd.arg(&tail[..]);
+    }
+    cmd
+}
+
+/// Takes the reply to these questions apart: the time, and the numbers of each. `None`: it is something else.
+pub(super) fn split<'a>(
+    questions: impl Iterator<Item = &'a Question>,
+    values: Vec<Value>,
+) -> Option<(u64, Vec<Numbers>)> {
+    let mut numbers = values.into_iter().map(|value| match value {
+        Value::Int(number) => Some(number),
+        _ => None,
+    });
+    let now_us = u64::try_from(numbers.next()??).ok()?;
+    let mut answers = Vec::with_capacity(questions.size_hint().0);
+    for question in questions {
+        let first = numbers.next()??;
+        let is_brief = question.brief_from.is_some_and(|brief| first >= brief);
+        let more = if is_brief { question.parts.len() } else { question.numbers.checked_sub(1)? };
+        let mut answer = Numbers::with_capacity(1 + more);
+        answer.push(first);
+        for _ in 0..more {
+            answer.push(numbers.next()??);
+        }
+        answers.push(answer);
+    }
+    numbers.next().is_none().then_some((now_us, answers))
 }
 
 /// Words as they came, by number, and each of them once with how often it came.
@@ -216,7 +228,7 @@ pub(super) fn gather(queue: &mut VecDeque<Pending>, now: Instant, gone: &mut usi
         let open = if job.is_alone { None } else { commands.iter().rposition(|command| command.takes(&job)) };
         match open {
             Some(at) => {
-                commands[at].keys += job.parts.len();
+                commands[at].keys += job.question.parts.len();
                 commands[at].jobs.push(job);
             }
             None if commands.len() == MAX_COMMANDS => {

@@ -17,11 +17,12 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
+use super::command::Head;
 use super::verdict::{presentable, trouble_of};
 use super::{CONNECT_TIMEOUT, Endpoint, ScriptKind, Scripts, Topology};
 
 /// What moves the bytes of a connection; it ends when the connection does.
-pub(super) type Driver = Pin<Box<dyn Future<Output = ()>>>;
+pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection that is ready.
 pub(super) struct Ready {
@@ -85,13 +86,13 @@ impl Connector {
         })
     }
 
-    /// What goes behind EVAL or EVALSHA.
-    pub(super) fn head(&self, kind: ScriptKind, is_eval: bool) -> &str {
+    /// How a script is called: by its text, or by the digest of that.
+    pub(super) fn head(&self, kind: ScriptKind, is_eval: bool) -> Head<'_> {
         let script = match kind {
             ScriptKind::Decide => &self.decide,
             ScriptKind::Amend => &self.amend,
         };
-        if is_eval { &script.text } else { &script.digest }
+        if is_eval { Head::Text(&script.text) } else { Head::Digest(&script.digest) }
     }
 
     /// One attempt: to the server, the master that the sentinels name, or a node of the cluster.
@@ -110,6 +111,12 @@ impl Connector {
                 Err(last)
             }
         }
+    }
+
+    /// One more connection to the server that an attempt has found.
+    pub(super) async fn beside(&self, host: &str, port: u16) -> Result<Ready, Refusal> {
+        let must_be_master = matches!(self.endpoint.topology, Topology::Sentinel { .. });
+        self.server(host, port, must_be_master).await
     }
 
     /// The master that one sentinel after the other names, if it says so itself.

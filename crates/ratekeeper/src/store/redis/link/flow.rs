@@ -7,7 +7,7 @@ use ratekeeper_core::Trouble;
 use redis::{Pipeline, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::command::{Command, Pending, gather};
+use super::command::{Command, NOT_ASKED_FOR, Pending, encode, gather, split};
 use super::connect::{telling, words};
 use super::hub::{AskAll, Event, Hub, answer, fail_ask};
 use super::node::{Ask, State};
@@ -22,7 +22,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(5);
 impl Hub {
     /// Takes a job to the node that serves it; [`Hub::flush`] sends it.
     pub(super) fn route(&mut self, job: Pending, now: Instant) {
-        match self.owner(job.slot) {
+        match self.owner(job.question.slot) {
             Ok(node) => self.enqueue(node, job, now),
             Err(None) => {
                 self.refresh_map(now);
@@ -88,7 +88,7 @@ impl Hub {
         let State::Up(live) = &node.state else { return };
         command.id = id;
         command.sent_at = now;
-        let cmd = command.encode(self.connector.head(command.script, command.is_eval));
+        let cmd = encode(command.questions(), self.connector.head(command.script, command.is_eval));
         let (mut connection, generation) = (live.connection.clone(), node.generation);
         self.ledger.commands.fetch_add(1, Relaxed);
         if command.is_asking {
@@ -146,8 +146,8 @@ impl Hub {
 
     /// Gives every job its numbers. What comes after a deadline is thrown away.
     fn deliver(&self, mut command: Command, values: Vec<Value>, now: Instant) {
-        let Some((now_us, answers)) = command.split(values) else {
-            self.ledger.set_error("the script's reply is not what was asked for");
+        let Some((now_us, answers)) = split(command.questions(), values) else {
+            self.ledger.set_error(NOT_ASKED_FOR);
             return self.fail_all(command, Trouble::Corrupt, true);
         };
         for (job, numbers) in command.jobs.iter_mut().zip(answers) {
@@ -171,7 +171,7 @@ impl Hub {
         let verdict = judge(text);
         // Whoever has no time left knows from now on that nothing ran; it has been told otherwise, which is allowed.
         command.jobs.retain(|job| job.reply.is_some() || job.lasts_until > now);
-        command.keys = command.jobs.iter().map(|job| job.parts.len()).sum();
+        command.keys = command.jobs.iter().map(|job| job.question.parts.len()).sum();
         match verdict {
             Verdict::NoScript if !command.is_eval => {
                 self.ledger.reloads.fetch_add(1, Relaxed);
@@ -262,6 +262,7 @@ impl Hub {
         if let State::Up(live) = &mut self.nodes[at].state {
             live.is_leaving = true;
         }
+        self.ledger.set_serving(None);
         self.stale_map(now);
         for mut job in command.jobs {
             if job.is_repeated {

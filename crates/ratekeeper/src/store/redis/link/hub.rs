@@ -94,7 +94,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 impl Hub {
     pub(super) fn new(
-        connector: Connector,
+        connector: Arc<Connector>,
         patience: Duration,
         ledger: Arc<Ledger>,
         events: Arc<dyn LinkEvents>,
@@ -113,7 +113,7 @@ impl Hub {
             }
         }
         Self {
-            connector: Arc::new(connector),
+            connector,
             patience,
             ledger,
             events,
@@ -275,7 +275,7 @@ impl Hub {
             node.queue.retain_mut(|job| stays(job, false));
             node.again.retain_mut(|command| {
                 command.jobs.retain_mut(|job| stays(job, false));
-                command.keys = command.jobs.iter().map(|job| job.parts.len()).sum();
+                command.keys = command.jobs.iter().map(|job| job.question.parts.len()).sum();
                 !command.jobs.is_empty()
             });
             // Those on their way keep their places: the reply counts them.

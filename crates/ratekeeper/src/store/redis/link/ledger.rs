@@ -1,4 +1,4 @@
-//! What the link has counted and how it is: written by its thread, read by anybody.
+//! What the link has counted and how it is: written by its thread and by lone callers, read by anybody.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,6 +20,10 @@ pub(super) struct Ledger {
     /// Nanoseconds, smoothed; 0: none yet.
     round_trip: AtomicU64,
     status: Mutex<LinkStatus>,
+    /// The generation of the only server's connection; 0: there is none, or there are several servers.
+    serving: AtomicU64,
+    /// The same, and where it leads.
+    place: Mutex<Option<(u64, String, u16)>>,
 }
 
 impl Ledger {
@@ -29,12 +33,30 @@ impl Ledger {
         }
     }
 
-    /// An eighth of what is new, as TCP smooths its own. One thread writes.
+    /// An eighth of what is new, as TCP smooths its own. Of two at once one may be lost.
     pub(super) fn took(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
         let old = self.round_trip.load(Relaxed);
         let new = if old == 0 { took } else { old - old / 8 + took / 8 };
         self.round_trip.store(new.max(1), Relaxed);
+    }
+
+    /// Which connection of the thread serves, and where it leads: not in a cluster.
+    pub(super) fn set_serving(&self, place: Option<(u64, String, u16)>) {
+        let generation = place.as_ref().map_or(0, |(generation, ..)| *generation);
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        self.serving.store(generation, Relaxed);
+    }
+
+    /// Which connection serves.
+    pub(super) fn serving(&self) -> Option<u64> {
+        Some(self.serving.load(Relaxed)).filter(|generation| *generation != 0)
+    }
+
+    /// Where that connection leads, while it serves.
+    pub(super) fn place(&self, generation: u64) -> Option<(String, u16)> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_ref().filter(|(it, ..)| *it == generation).map(|(_, host, port)| (host.clone(), *port))
     }
 
     pub(super) fn status(&self) -> LinkStatus {

@@ -38,6 +38,9 @@ impl Hub {
     pub(super) fn connected(&mut self, at: usize, ready: Ready, now: Instant) {
         let Ready { connection, driver, host, port, server } = ready;
         let node = &mut self.nodes[at];
+        if self.map.is_none() {
+            self.ledger.set_serving(Some((node.generation, host.clone(), port)));
+        }
         (node.host, node.port) = (host, port);
         let (end, ended) = oneshot::channel();
         let generation = node.generation;
@@ -124,6 +127,9 @@ impl Hub {
     /// Drops the connection and makes another: at once, unless the last one was short-lived.
     fn replace(&mut self, at: usize, trouble: Trouble, now: Instant) {
         let longest = self.longest_pause();
+        if self.map.is_none() {
+            self.ledger.set_serving(None);
+        }
         let node = &mut self.nodes[at];
         node.rounds.clear();
         let was_good = match &node.state {

@@ -11,6 +11,7 @@ mod hub;
 mod inbox;
 mod ledger;
 mod life;
+mod lone;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use ratekeeper_core::Trouble;
 use smallvec::SmallVec;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -32,6 +34,7 @@ use self::connect::Connector;
 use self::hub::{AskAll, Hub, Message};
 use self::inbox::{Closing, Inbox};
 use self::ledger::Ledger;
+use self::lone::Lone;
 
 /// How long a host may take to accept a connection.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
@@ -42,6 +45,9 @@ pub(crate) const MAX_WAITING: usize = 65_536;
 
 /// No caller waits longer; it keeps deadlines within what a clock can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// What is known of a question whose link has ended.
+pub(crate) const SILENT: Failure = Failure { trouble: Trouble::Connect, may_have_run: true };
 
 /// Where the servers are.
 #[derive(Clone)]
@@ -86,18 +92,23 @@ pub(crate) struct Part {
     pub(crate) arg: Vec<u8>,
 }
 
-/// A question: the keys of one slot, asked together, at most [`MAX_PARTS`] of them.
-pub(crate) struct Job {
+/// What is asked: the keys of one slot together, at most [`MAX_PARTS`] of them.
+pub(crate) struct Question {
     pub(crate) script: ScriptKind,
-    /// In a cluster all keys of a job are in this slot.
+    /// In a cluster all keys are in this slot.
     pub(crate) slot: u16,
     pub(crate) parts: Vec<Part>,
-    /// An argument behind all others. A job that has one is never put together with others.
+    /// An argument behind all others. What has one is never put together with other questions.
     pub(crate) tail: Option<Vec<u8>>,
     /// How many whole numbers answer it, besides the time.
     pub(crate) numbers: usize,
     /// From this first number on, only one for each part follows.
     pub(crate) brief_from: Option<i64>,
+}
+
+/// A question, and who waits for its answer.
+pub(crate) struct Job {
+    pub(crate) question: Question,
     /// How long its caller waits, from now on.
     pub(crate) within: Duration,
     /// How long it is asked although nobody waits for it any more, from now on: what gives units back is not left out
@@ -130,9 +141,11 @@ pub(crate) struct LinkConfig {
     pub(crate) endpoint: Endpoint,
     /// A connection on which something has been asked and nothing has come for so long is given up.
     pub(crate) timeout: Duration,
+    /// Whose lone callers have a connection of their own, if it is a runtime of several threads.
+    pub(crate) runtime: Option<Handle>,
 }
 
-/// Whoever is told what the link does. Called on its thread: it must not block.
+/// Whoever is told what the link does. Called on its thread, or a caller's: it must not block.
 pub(crate) trait LinkEvents: Send + Sync {
     /// A command with so many jobs was answered.
     fn took(&self, _script: ScriptKind, _took: Duration, _jobs: usize) {}
@@ -177,6 +190,7 @@ struct Shared {
     ledger: Arc<Ledger>,
     is_cluster: bool,
     inbox: Arc<Inbox>,
+    lone: Option<Arc<Lone>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -191,12 +205,13 @@ impl Link {
         events: Arc<dyn LinkEvents>,
     ) -> io::Result<Self> {
         let is_cluster = config.endpoint.topology == Topology::Cluster;
-        let connector = Connector::new(config.endpoint, scripts, config.timeout)?;
+        let connector = Arc::new(Connector::new(config.endpoint, scripts, config.timeout)?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let inbox = Arc::new(Inbox::default());
         let messages = Arc::clone(&inbox);
         let ledger = Arc::new(Ledger::default());
         let theirs = Arc::clone(&ledger);
+        let lone = config.runtime.and_then(|runtime| Lone::new(runtime, &connector, &ledger, &events));
         let thread = std::thread::Builder::new().name("ratekeeper-redis".into()).spawn(move || {
             // Also when the thread ends as it should not: nobody is to wait for an answer that cannot come.
             let _closing = Closing(Arc::clone(&messages));
@@ -205,7 +220,28 @@ impl Link {
             runtime.shutdown_background();
         })?;
         let thread = Mutex::new(Some(thread));
-        Ok(Self { shared: Arc::new(Shared { ledger, is_cluster, inbox, thread }) })
+        Ok(Self { shared: Arc::new(Shared { ledger, is_cluster, inbox, lone, thread }) })
+    }
+
+    /// Asks, and waits for the answer: on the caller's own runtime if nobody else is waiting and there is a way.
+    pub(crate) async fn ask(&self, question: Question, within: Duration) -> Result<Answer, Failure> {
+        let shared = &*self.shared;
+        let begun = Instant::now();
+        if let Some(lone) = &shared.lone
+            && question.tail.is_none()
+            && let Some(alone) = Alone::of(&shared.ledger)
+            && let Some(way) = lone.way()
+        {
+            let answer = lone.ask(way, &question, within.min(LONGEST)).await;
+            drop(alone);
+            if let Some(answer) = answer {
+                return answer;
+            }
+        }
+        let (reply, answer) = oneshot::channel();
+        let within = within.saturating_sub(begun.elapsed());
+        self.submit(Job { question, within, lasts: Duration::ZERO, reply });
+        answer.await.unwrap_or(Err(SILENT))
     }
 
     /// Asks. Never blocks; the reply comes in time whatever happens.
@@ -249,6 +285,21 @@ impl Link {
     /// Whether keys have slots.
     pub(crate) fn is_cluster(&self) -> bool {
         self.shared.is_cluster
+    }
+}
+
+/// Who waits while nobody else does.
+struct Alone<'a>(&'a Ledger);
+
+impl<'a> Alone<'a> {
+    fn of(ledger: &'a Ledger) -> Option<Self> {
+        ledger.waiting.compare_exchange(0, 1, Relaxed, Relaxed).is_ok().then(|| Self(ledger))
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The link before real servers.
 
 mod faults;
+mod lone;
 mod measure;
 mod servers;
 mod topologies;
@@ -15,7 +16,8 @@ use tokio::time::Instant;
 
 use self::servers::Server;
 use super::{
-    Answer, Endpoint, Failure, Job, Link, LinkConfig, LinkEvents, Part, ScriptKind, Scripts, Topology,
+    Answer, Endpoint, Failure, Job, Link, LinkConfig, LinkEvents, Part, Question, ScriptKind, Scripts,
+    Topology,
 };
 
 /// Adds each argument to its key, and says the time and the sums.
@@ -56,7 +58,7 @@ fn endpoint(topology: Topology, ports: &[u16]) -> Endpoint {
 
 fn link_with(endpoint: Endpoint, decide: &str) -> Link {
     let scripts = Scripts { decide: decide.to_owned(), amend: AMEND.to_owned() };
-    Link::start(LinkConfig { endpoint, timeout: PATIENCE }, scripts, Arc::new(Quiet)).unwrap()
+    Link::start(LinkConfig { endpoint, timeout: PATIENCE, runtime: None }, scripts, Arc::new(Quiet)).unwrap()
 }
 
 fn link(topology: Topology, ports: &[u16]) -> Link {
@@ -90,12 +92,14 @@ type Reply = oneshot::Receiver<Result<Answer, Failure>>;
 fn submit(link: &Link, script: ScriptKind, keys: &[&str], arg: &str, within: Duration) -> Reply {
     let (reply, receiver) = oneshot::channel();
     link.submit(Job {
-        script,
-        slot: slot(keys[0]),
-        parts: keys.iter().map(|key| part(key, arg)).collect(),
-        tail: None,
-        numbers: keys.len(),
-        brief_from: None,
+        question: Question {
+            script,
+            slot: slot(keys[0]),
+            parts: keys.iter().map(|key| part(key, arg)).collect(),
+            tail: None,
+            numbers: keys.len(),
+            brief_from: None,
+        },
         within,
         lasts: Duration::ZERO,
         reply,
@@ -143,7 +147,11 @@ async fn nobody_waits_for_a_thread_that_has_died() {
     }
     let server = Server::start(&[]);
     let scripts = Scripts { decide: ADD.to_owned(), amend: AMEND.to_owned() };
-    let config = LinkConfig { endpoint: endpoint(Topology::Standalone, &[server.port]), timeout: PATIENCE };
+    let config = LinkConfig {
+        endpoint: endpoint(Topology::Standalone, &[server.port]),
+        timeout: PATIENCE,
+        runtime: None,
+    };
     let link = Link::start(config, scripts, Arc::new(Faulty)).unwrap();
     let asked = submit(&link, ScriptKind::Decide, &["a"], "1", 60 * SECOND);
     assert!(asked.await.is_err(), "what it held was dropped with it");
@@ -184,12 +192,14 @@ async fn tail_goes_alone_behind_the_arguments() {
     for at in 0..20 {
         let (reply, receiver) = oneshot::channel();
         link.submit(Job {
-            script: ScriptKind::Amend,
-            slot: 0,
-            parts: vec![part("a", "1"), part("b", "1")],
-            tail: (at % 2 == 0).then(|| b"t".to_vec()),
-            numbers: 2,
-            brief_from: None,
+            question: Question {
+                script: ScriptKind::Amend,
+                slot: 0,
+                parts: vec![part("a", "1"), part("b", "1")],
+                tail: (at % 2 == 0).then(|| b"t".to_vec()),
+                numbers: 2,
+                brief_from: None,
+            },
             within: SECOND,
             lasts: Duration::ZERO,
             reply,

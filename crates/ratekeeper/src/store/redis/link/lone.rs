@@ -1,0 +1,221 @@
+//! The way of a lone caller: a connection of its own on its own runtime. Nothing is gathered for one, so nothing is
+//! gained by the link's thread, which has to be woken and to wake: that takes half as long as all else together.
+//!
+//! It leads where the thread's connection leads, and only while that one serves. What needs more than an answer (a
+//! script that is not there, a server that has become a replica) is asked again by the thread: nothing of it has run.
+//! After a failure the thread has everything to itself for a while, and finds out what is wrong.
+
+use std::iter;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::select;
+use ratekeeper_core::Trouble;
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+
+use super::command::{NOT_ASKED_FOR, encode, split};
+use super::connect::{Connector, Ready, telling, words};
+use super::ledger::Ledger;
+use super::verdict::{Verdict, judge, presentable};
+use super::{Answer, Failure, LinkEvents, Question};
+
+/// How long the thread has everything to itself after a connection here was lost or could not be had.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(super) struct Lone {
+    runtime: Handle,
+    connector: Arc<Connector>,
+    ledger: Arc<Ledger>,
+    events: Arc<dyn LinkEvents>,
+    state: Mutex<State>,
+    /// The last number given to a connection.
+    last: AtomicU64,
+}
+
+enum State {
+    /// There is none, and none is made before then.
+    Shut {
+        until: Option<Instant>,
+    },
+    /// With the number of the connection that is being made.
+    Opening(u64),
+    Open(Open),
+}
+
+struct Open {
+    way: Way,
+    /// Of the thread's connection that it was made beside.
+    generation: u64,
+    /// Dropped, it ends the driver, and with it the connection.
+    _end: oneshot::Sender<()>,
+}
+
+/// A connection that can be asked.
+#[derive(Clone)]
+pub(super) struct Way {
+    connection: MultiplexedConnection,
+    number: u64,
+}
+
+impl Lone {
+    /// The way of callers on `runtime`; `None` if that has a single thread: there a caller may keep the connection from
+    /// being served while it waits for it, and the clock may stand still.
+    pub(super) fn new(
+        runtime: Handle,
+        connector: &Arc<Connector>,
+        ledger: &Arc<Ledger>,
+        events: &Arc<dyn LinkEvents>,
+    ) -> Option<Arc<Self>> {
+        let is_driven = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+        is_driven.then(|| {
+            Arc::new(Self {
+                runtime,
+                connector: Arc::clone(connector),
+                ledger: Arc::clone(ledger),
+                events: Arc::clone(events),
+                state: Mutex::new(State::Shut { until: None }),
+                last: AtomicU64::new(0),
+            })
+        })
+    }
+
+    /// The way, for a caller on the runtime. If there is none but could be, it is made for those who come later.
+    pub(super) fn way(self: &Arc<Self>) -> Option<Way> {
+        if Handle::try_current().ok()?.id() != self.runtime.id() {
+            return None;
+        }
+        let generation = self.ledger.serving()?;
+        let mut state = self.lock();
+        match &*state {
+            State::Open(open) if open.generation == generation => return Some(open.way.clone()),
+            State::Opening(_) => return None,
+            State::Shut { until } if until.is_some_and(|until| Instant::now() < until) => return None,
+            State::Open(_) | State::Shut { .. } => {}
+        }
+        let number = self.last.fetch_add(1, Relaxed) + 1;
+        let before = std::mem::replace(&mut *state, State::Opening(number));
+        drop(state);
+        drop(before);
+        let tending = Tending { lone: Arc::downgrade(self), number };
+        drop(self.runtime.spawn(tending.run(
+            Arc::clone(&self.connector),
+            Arc::clone(&self.ledger),
+            generation,
+        )));
+        None
+    }
+
+    /// Asks on it; it is given up when it does not answer in time. `None`: nothing has run, and the thread may know what
+    /// to do.
+    pub(super) async fn ask(
+        &self,
+        mut way: Way,
+        question: &Question,
+        within: Duration,
+    ) -> Option<Result<Answer, Failure>> {
+        let begun = Instant::now();
+        let cmd = encode(iter::once(question), self.connector.head(question.script, false));
+        self.ledger.commands.fetch_add(1, Relaxed);
+        let (trouble, may_have_run, text) =
+            match timeout(within, way.connection.send_packed_command(&cmd)).await {
+                Ok(Ok(said)) => {
+                    let took = begun.elapsed();
+                    self.ledger.took(took);
+                    self.events.took(question.script, took, 1);
+                    match said {
+                        Value::ServerError(error) => {
+                            let text = words(&error);
+                            let Verdict::Final(Failure { trouble, may_have_run }) = judge(&text) else {
+                                return None;
+                            };
+                            let keys = question.parts.iter().map(|part| &part.key[..]);
+                            (trouble, may_have_run, presentable(&text, keys))
+                        }
+                        said => match read(question, said) {
+                            Some(answer) => {
+                                self.ledger.requests.fetch_add(1, Relaxed);
+                                return Some(Ok(answer));
+                            }
+                            None => (Trouble::Corrupt, true, NOT_ASKED_FOR.to_owned()),
+                        },
+                    }
+                }
+                Ok(Err(error)) => {
+                    self.shut(way.number);
+                    (Trouble::Connect, true, telling(&error))
+                }
+                Err(_) => {
+                    self.shut(way.number);
+                    (Trouble::Timeout, true, "nothing was said in time".to_owned())
+                }
+            };
+        self.ledger.set_error(&text);
+        self.ledger.failed(trouble);
+        Some(Err(Failure { trouble, may_have_run }))
+    }
+
+    /// Gives a connection up, if it is still the one that is used.
+    fn shut(&self, number: u64) {
+        let mut state = self.lock();
+        let is_it = match &*state {
+            State::Opening(it) => *it == number,
+            State::Open(open) => open.way.number == number,
+            State::Shut { .. } => false,
+        };
+        if is_it {
+            let before = std::mem::replace(&mut *state, State::Shut { until: Some(Instant::now() + PAUSE) });
+            drop(state);
+            drop(before);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(question: &Question, said: Value) -> Option<Answer> {
+    let Value::Array(values) = said else { return None };
+    let (now_us, mut answers) = split(iter::once(question), values)?;
+    Some(Answer { now_us, numbers: answers.pop()? })
+}
+
+/// Makes a connection, and moves its bytes. However that ends, also with the runtime, the way is shut.
+struct Tending {
+    lone: Weak<Lone>,
+    number: u64,
+}
+
+impl Tending {
+    async fn run(self, connector: Arc<Connector>, ledger: Arc<Ledger>, generation: u64) {
+        let Some((host, port)) = ledger.place(generation) else { return };
+        // The thread says what is wrong with a server.
+        let Ok(Ready { connection, driver, .. }) = connector.beside(&host, port).await else { return };
+        drop((connector, ledger));
+        let (end, ended) = oneshot::channel();
+        {
+            let Some(lone) = self.lone.upgrade() else { return };
+            let mut state = lone.lock();
+            if !matches!(&*state, State::Opening(number) if *number == self.number) {
+                return;
+            }
+            let way = Way { connection, number: self.number };
+            *state = State::Open(Open { way, generation, _end: end });
+        }
+        select(driver, ended).await;
+    }
+}
+
+impl Drop for Tending {
+    fn drop(&mut self) {
+        if let Some(lone) = self.lone.upgrade() {
+            lone.shut(self.number);
+        }
+    }
+}
