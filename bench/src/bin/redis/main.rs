@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::cases::{Case, Subject};
+use crate::cases::Case;
 use crate::report::Report;
 use crate::server::Server;
 
@@ -116,13 +116,11 @@ fn measure(effort: &Effort) -> Result<(), Failed> {
             case.samples.push(sample);
         }
     }
-    let find = |name: &str| cases.iter().map(|case| &case.subject).find(|s| s.name == name).cloned();
-    let [plain, ours]: [Option<Subject>; 2] = [find(cases::PLAIN), find(cases::OURS)];
-    let singles = plain.zip(ours).map(|(plain, ours)| {
-        eprintln!("single decisions ({:.0} s)", started.elapsed().as_secs_f64());
-        latency::measure(&runtime, [plain, ours], effort.singles)
-    });
-    let singles = singles.transpose()?.ok_or("the cases have lost their names")?;
+    eprintln!("single decisions ({:.0} s)", started.elapsed().as_secs_f64());
+    let alone = [cases::PLAIN, cases::OURS, cases::TWO_OF_A_KEY];
+    let of_alone = |case: &&Case| alone.contains(&case.name());
+    let alone = cases.iter().filter(of_alone).map(|case| case.subject.clone()).collect();
+    let singles = latency::measure(&runtime, alone, effort.rounds, effort.singles)?;
     eprintln!("memory ({:.0} s)", started.elapsed().as_secs_f64());
     let memory = memory::measure(&runtime, &mut server, &stores, effort.keys)?;
     let report = Report {

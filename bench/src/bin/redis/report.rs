@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::Effort;
 use crate::cases::{self, Case};
-use crate::latency::Singles;
+use crate::latency::Lone;
 use crate::load::{CALLERS, KEYS, Sample};
 use crate::memory::Footprint;
 
 pub(crate) struct Report<'r> {
     pub(crate) cases: &'r [Case],
-    pub(crate) singles: &'r Singles,
+    pub(crate) singles: &'r [Lone],
     pub(crate) memory: &'r [Footprint],
     pub(crate) server: &'r str,
     pub(crate) effort: &'r Effort,
@@ -73,13 +73,20 @@ impl Report<'_> {
             let times = sorted(self.ratios(pair, RATE).into_iter().map(f64::recip));
             targets.push((format!("{what} ÷ one: time"), times, TWO_TARGET, false));
         }
-        let [theirs, ours] = [0, 1].map(|side| percentile(&self.singles[side], 99.0));
-        targets.push((
-            "ours ÷ plain: p99 of a lone caller".to_owned(),
-            vec![ours / theirs],
-            SINGLE_TARGET,
-            false,
-        ));
+        for (what, [ours, theirs], p, bound) in [
+            ("ours ÷ plain: p99 of a lone caller", [cases::OURS, cases::PLAIN], 99.0, SINGLE_TARGET),
+            (
+                "two of a user ÷ one: p50 of a lone caller",
+                [cases::TWO_OF_A_KEY, cases::OURS],
+                50.0,
+                TWO_TARGET,
+            ),
+        ] {
+            let of = |name: &str| self.singles.iter().find(|lone| lone.name == name).map(|lone| &lone.rounds);
+            let Some((ours, theirs)) = of(ours).zip(of(theirs)) else { continue };
+            let ratios = ours.iter().zip(theirs).map(|(a, b)| percentile(a, p) / percentile(b, p));
+            targets.push((what.to_owned(), sorted(ratios), bound, false));
+        }
         targets
     }
 
@@ -92,10 +99,11 @@ impl Report<'_> {
             format!(r#"{{"name":"{}",{figures}}}"#, case.name())
         };
         let cases: Vec<String> = self.cases.iter().map(case).collect();
-        let single = |(name, times): (&str, &Vec<f64>)| {
-            format!(r#""{name}":{}"#, array(PERCENTILES.iter().map(|p| percentile(times, *p))))
+        let single = |lone: &Lone| {
+            let times = lone.all();
+            format!(r#""{}":{}"#, lone.name, array(PERCENTILES.iter().map(|p| percentile(&times, *p))))
         };
-        let singles: Vec<String> = ["plain", "ours"].into_iter().zip(self.singles).map(single).collect();
+        let singles: Vec<String> = self.singles.iter().map(single).collect();
         let footprint = |of: &Footprint| {
             let Footprint { name, keys, bytes, usage, .. } = of;
             format!(r#"{{"name":"{name}","keys":{keys},"bytes":{bytes:.1},"memory_usage":{usage:.0}}}"#)
@@ -163,9 +171,10 @@ impl fmt::Display for Report<'_> {
             )?;
         }
         writeln!(f, "\n| a lone caller, µs | p50 | p99 | p99.9 |\n|---|---|---|---|")?;
-        for (name, times) in [cases::PLAIN, cases::OURS].iter().zip(self.singles) {
-            let [p50, p99, p999] = PERCENTILES.map(|p| percentile(times, p));
-            writeln!(f, "| {name} | {p50:.0} | {p99:.0} | {p999:.0} |")?;
+        for lone in self.singles {
+            let times = lone.all();
+            let [p50, p99, p999] = PERCENTILES.map(|p| percentile(&times, p));
+            writeln!(f, "| {} | {p50:.0} | {p99:.0} | {p999:.0} |", lone.name)?;
         }
         writeln!(
             f,
