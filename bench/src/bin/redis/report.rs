@@ -144,7 +144,7 @@ impl fmt::Display for Report<'_> {
         let Effort { rounds, sample, threads, .. } = self.effort;
         writeln!(
             f,
-            "Medians of {rounds} interlaced rounds of {:.1} s each; {:.0} s in all.\n",
+            "Medians of {rounds} interlaced rounds of {:.2} s each; {:.0} s in all.\n",
             sample.as_secs_f64(),
             self.elapsed.as_secs_f64()
         )?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratekeeper::{Algorithm, OnStoreError, Reason, Source, millis};
+use ratekeeper::{Algorithm, OnStoreError, Reason, Source, Trouble, millis};
 use ratekeeper_testkit::redis::{Close, FaultProxy, RedisServer, is_left_out, wait_until};
 
 use crate::subject::wait;
@@ -191,6 +191,8 @@ fn a_server_that_answers_of_a_bad_key_is_a_server_that_is_back() {
         assert_eq!(ask(&store, &limit, "bad", 1).source, Source::Local);
         !store.status().breaker_is_open
     });
+    let open = Trouble::ALL.iter().position(|trouble| *trouble == Trouble::Open);
+    assert!(store.counts().errors[open.unwrap()] > 0, "it was not asked for a while, and that is counted");
     assert_eq!(ask(&store, &limit, "k", 1).source, Source::Exact);
 }
 

@@ -155,8 +155,9 @@ impl<'a> Load<'a> {
             let callers: Vec<_> = (0..self.callers)
                 .map(|caller| scope.spawn(move || self.call(caller, recorder, is_over)))
                 .collect();
+            let ending = Ending(is_over);
             meanwhile(recorder);
-            is_over.store(true, Ordering::Relaxed);
+            drop(ending);
             callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
         });
         History { answers }
@@ -187,6 +188,15 @@ impl<'a> Load<'a> {
             std::thread::sleep(self.pace);
         }
         answers
+    }
+}
+
+/// Ends a load, also when what happens meanwhile fails: a test is not to wait for its callers for ever.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -76,11 +76,21 @@ impl Hub {
         if let Some(at) = self.nodes.iter().position(|node| node.port == port && node.host == host) {
             return Some(at);
         }
-        if self.nodes.len() >= MAX_NODES {
-            return None;
+        let node = Node::new(host, port, false);
+        if self.nodes.len() < MAX_NODES {
+            self.nodes.push(node);
+            return Some(self.nodes.len() - 1);
         }
-        self.nodes.push(Node::new(host, port, false));
-        Some(self.nodes.len() - 1)
+        // Nodes come and go over the years: the place of one that nobody needs is taken.
+        let owners = self.map.as_ref().map_or(&[][..], |map| &map.owners);
+        let mut is_owner = vec![false; self.nodes.len()];
+        for owner in owners.iter().filter(|&&owner| owner != NONE) {
+            is_owner[usize::from(*owner)] = true;
+        }
+        let is_free = |at: &usize| *at != teller && !is_owner[*at] && self.nodes[*at].is_forgettable();
+        let at = (0..self.nodes.len()).find(is_free)?;
+        self.nodes[at] = node;
+        Some(at)
     }
 
     /// A node has said whose a slot is now.
@@ -212,6 +222,7 @@ impl Hub {
         for range in ranges.iter().filter_map(range) {
             let Some(at) = self.find_node(teller, range.host, range.port) else { continue };
             let Ok(number) = u16::try_from(at) else { continue };
+            self.nodes[at].is_wanted = true;
             let (first, last) = (usize::from(range.first), usize::from(range.last));
             if let Some(slots) = owners.get_mut(first..=last) {
                 slots.fill(number);
@@ -269,4 +280,69 @@ fn range(line: &Value) -> Option<Range> {
         return None;
     }
     Some(Range { first, last, host, port: u16::try_from(*port).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::connect::Connector;
+    use super::super::ledger::Ledger;
+    use super::super::{Endpoint, LinkEvents, Scripts, Topology};
+    use super::*;
+
+    struct Quiet;
+    impl LinkEvents for Quiet {}
+
+    fn hub() -> Hub {
+        let endpoint = Endpoint {
+            topology: Topology::Cluster,
+            hosts: vec![("seed".to_owned(), 6379)],
+            is_tls: false,
+            root_pem: None,
+            database: 0,
+            username: None,
+            password: None,
+        };
+        let scripts = Scripts { decide: String::new(), amend: String::new() };
+        let connector = Connector::new(endpoint, scripts, Duration::from_secs(1)).expect("no certificate");
+        Hub::new(Arc::new(connector), Duration::from_secs(1), Arc::new(Ledger::default()), Arc::new(Quiet))
+    }
+
+    #[tokio::test]
+    async fn addresses_that_nobody_needs_any_more_make_room() {
+        let mut hub = hub();
+        let owner = hub.find_node(0, "owner".to_owned(), 6379).expect("a place");
+        if let Some(map) = &mut hub.map {
+            map.owners[7] = u16::try_from(owner).expect("a small number");
+        }
+        for number in 0..3 * MAX_NODES {
+            let at = hub.find_node(0, format!("10.0.{}.{}", number / 256, number % 256), 6379);
+            let at = at.unwrap_or_else(|| panic!("no place for address {number}"));
+            assert!(at != 0 && at != owner, "{number}");
+        }
+        assert_eq!(hub.nodes.len(), MAX_NODES);
+        assert_eq!((&hub.nodes[0].host[..], &hub.nodes[owner].host[..]), ("seed", "owner"));
+    }
+
+    #[tokio::test]
+    async fn all_masters_of_one_map_have_places_of_their_own() {
+        let mut hub = hub();
+        for number in 0..MAX_NODES {
+            hub.find_node(0, format!("old{number}"), 6379);
+        }
+        let line = |at: usize| {
+            let slot = i64::try_from(at).expect("a small number");
+            let master = vec![Value::SimpleString(format!("new{at}")), Value::Int(6379)];
+            Value::Array(vec![Value::Int(slot), Value::Int(slot), Value::Array(master)])
+        };
+        let ranges: Vec<Value> = (0..900).map(line).collect();
+        hub.slots(0, Ok(ranges), Instant::now());
+        for slot in 0..900 {
+            let at = hub.owner(slot).expect("it has an owner");
+            assert_eq!(hub.nodes[at].host, format!("new{slot}"));
+        }
+        assert_eq!(hub.nodes.len(), MAX_NODES);
+    }
 }

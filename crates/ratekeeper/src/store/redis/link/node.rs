@@ -97,6 +97,17 @@ impl Node {
         matches!(self.state, State::Up(_))
     }
 
+    /// Whether nobody would miss it.
+    pub(super) fn is_forgettable(&self) -> bool {
+        matches!(self.state, State::Idle)
+            && !self.is_seed
+            && !self.is_wanted
+            && self.queue.is_empty()
+            && self.again.is_empty()
+            && self.asks.is_empty()
+            && self.in_flight.is_empty()
+    }
+
     /// Whether another round may go.
     pub(super) fn is_ready(&self) -> bool {
         matches!(&self.state, State::Up(live) if !live.is_leaving)

@@ -15,11 +15,11 @@ mod turns;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ratekeeper_core::{Ask, Check, Clock as _, Decision, Part, StoreError, Trouble};
+use ratekeeper_core::{Ask, Check, Clock as _, Decision, Micros, Part, StoreError, Trouble};
 use tokio::runtime::Handle;
 
 #[cfg(feature = "tokio")]
@@ -91,6 +91,8 @@ struct Inner {
     breaker: Breaker,
     remembered: Remembered,
     owed: Owed,
+    /// Questions that were not asked, because the breaker was open.
+    unasked: AtomicU64,
     /// Those of this process who wait.
     #[cfg(feature = "tokio")]
     room: Arc<Room>,
@@ -140,6 +142,7 @@ impl SharedStoreBuilder {
             breaker: Breaker::default(),
             remembered: Remembered::default(),
             owed: Owed::default(),
+            unasked: AtomicU64::new(0),
             #[cfg(feature = "tokio")]
             room: Arc::new(Room::new(self.max_waiting)),
         };
@@ -278,8 +281,11 @@ impl SharedStore {
         let exact = &self.inner.redis.exact;
         let link = exact.link.counts();
         let mut errors = link.errors;
-        if let Some(corrupt) = Trouble::ALL.iter().position(|trouble| *trouble == Trouble::Corrupt) {
-            errors[corrupt] += exact.unreadable.load(Ordering::Relaxed);
+        for (trouble, count) in [(Trouble::Corrupt, &exact.unreadable), (Trouble::Open, &self.inner.unasked)]
+        {
+            if let Some(at) = Trouble::ALL.iter().position(|one| *one == trouble) {
+                errors[at] += count.load(Ordering::Relaxed);
+            }
         }
         StoreCounts {
             errors,
@@ -325,7 +331,7 @@ impl Inner {
         let exact = &self.redis.exact;
         let asked = Asked { at: ProcessClock.now(), generation: self.remembered.generation(&layout.seats) };
         // Without time there is no answer, and nobody's fault.
-        if within.is_zero() || !self.breaker.lets_through(asked.at) {
+        if within.is_zero() || !self.lets_through(asked.at) {
             return self.alone(demand, layout, false);
         }
         match exact.decide(layout, demand.ask, within.min(exact.timeout)).await {
@@ -347,6 +353,15 @@ impl Inner {
                 self.alone(demand, layout, failure.may_have_run)
             }
         }
+    }
+
+    /// Whether the store is asked now.
+    fn lets_through(&self, now: Micros) -> bool {
+        let is_asked = self.breaker.lets_through(now);
+        if !is_asked {
+            self.unasked.fetch_add(1, Ordering::Relaxed);
+        }
+        is_asked
     }
 
     /// Decides without the store.
@@ -386,7 +401,7 @@ impl Inner {
 
     /// Changes states; refusals of their keys are not remembered any more.
     async fn amend(&self, amendments: Vec<(Vec<u8>, Vec<u8>)>, within: Duration) -> Result<(), Failure> {
-        if !self.breaker.lets_through(ProcessClock.now()) {
+        if !self.lets_through(ProcessClock.now()) {
             return Err(Failure { trouble: Trouble::Open, may_have_run: false });
         }
         let names: Vec<Vec<u8>> = amendments.iter().map(|(name, _)| name.clone()).collect();
