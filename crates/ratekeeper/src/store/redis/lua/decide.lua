@@ -90,9 +90,8 @@ local function decide(first, last)
 end
 
 -- What quick.lua leaves behind.
-for n = #out, size + 1, -1 do out[n] = nil end
 for n = 1, shared do
-  local row, key = 5 * n, KEYS[n]
+  local row, key = 5 * n - 4, KEYS[n]
   local a, b, c = rows[row + 1], rows[row + 2], rows[row + 3]
   if rows[row] then
     local spec = spec_of(rows[row])

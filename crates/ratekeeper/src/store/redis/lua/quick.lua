@@ -10,15 +10,15 @@
 -- or false;
 -- of a window the limit, the length, the start, what a state of it begins with, what one of the window before, and when
 -- it is over, in milliseconds.
-local terms = { false, false }
+local terms = { nil, nil }
 -- Of each key that more than one question is about a row: the three numbers of its state, the argument that asked first,
 -- and whether it has changed. It is read once, and written in the end.
 local shared = plan[1]
-local rows = shared > 0 and {}
+local rows = shared > 0 and { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 -- Of each question of a request that has several: what was read, and what its state is if the request takes, or, of a key
 -- that nothing else is about, how that is written.
 local seat = false
-local out, size = { now, 0, 0 }, 1
+local out, size = { now, nil, nil, nil, nil, nil, nil, nil }, 1
 local HOW = 'PXAT' --@EXPIRY
 -- The values of several keys are read by one call. Where there is none, there is no key, or it is not ours, or MGET is
 -- forbidden: then GET says which.
@@ -27,7 +27,7 @@ local values = #KEYS > 1 and try('MGET', all_of(KEYS))
 local at, last, is_quick = 2, #plan, true
 while at <= last do
   local seats, allowed, is_short = plan[at], true, true
-  if seats > 1 and not seat then seat = {} end
+  if seats > 1 and not seat then seat = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil } end
   for s = 0, seats - 1 do
     local n, which = plan[at + 2 * s + 1], plan[at + 2 * s + 2]
     local term = terms[which]
@@ -57,7 +57,7 @@ while at <= last do
     local is_meter = rule == 'm' or rule == 'q'
 
     local i, j, k = 0, 0, 0
-    local row = n <= shared and 5 * n
+    local row = n <= shared and 5 * n - 4
     local first = row and rows[row]
     if first then
       i, j, k = rows[row + 1], rows[row + 2], rows[row + 3]
@@ -168,7 +168,7 @@ while at <= last do
       elseif n > shared then
         call('SET', KEYS[n], seat[from + 4], HOW, seat[from + 5])
       else
-        local row = 5 * n
+        local row = 5 * n - 4
         rows[row + 1], rows[row + 2], rows[row + 3], rows[row + 4] = seat[from + 4], seat[from + 5], seat[from + 6], true
       end
       size = size + 1
@@ -183,9 +183,10 @@ while at <= last do
 end
 
 if at > last then
-  for row = 5, 5 * shared, 5 do
+  for n = 1, shared do
+    local row = 5 * n - 4
     if rows[row + 4] then
-      local key, term, i, j, k = KEYS[row / 5], terms[rows[row]], rows[row + 1], rows[row + 2], rows[row + 3]
+      local key, term, i, j, k = KEYS[n], terms[rows[row]], rows[row + 1], rows[row + 2], rows[row + 3]
       local rule, text, ms = term[1], nil, nil
       if rule == 'f' then
         text, ms = term[7] .. format(NUMBER, k), term[9]
