@@ -9,7 +9,6 @@ use ratekeeper::{
 };
 use ratekeeper_policy::RedisConfig;
 use smallvec::SmallVec;
-use tokio::runtime::Handle;
 
 use crate::book::Places;
 use crate::builder::LayerBuilder;
@@ -54,14 +53,13 @@ impl Shared {
     /// The store of a configuration. Nobody is asked yet.
     pub(crate) fn connect(redis: &RedisConfig) -> Result<Self, BuildError> {
         let password = redis.password.as_ref().map(|password| password.expose());
-        let mut plain = RedisStore::builder(redis.url.clone())
+        let plain = RedisStore::builder(redis.url.clone())
             .timeout(redis.timeout)
             .prefix(&redis.prefix)
-            .credentials(redis.username.as_deref(), password);
-        if let Ok(runtime) = Handle::try_current() {
-            plain = plain.runtime(runtime);
-        }
-        let store = SharedStore::builder(plain.build()?).instances(redis.instances).build()?;
+            .credentials(redis.username.as_deref(), password)
+            .direct(true)
+            .build()?;
+        let store = SharedStore::builder(plain).instances(redis.instances).build()?;
         Ok(Self { store, within: redis.timeout })
     }
 }

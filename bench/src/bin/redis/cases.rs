@@ -122,8 +122,7 @@ pub(crate) const fn queue() -> Limit {
 
 /// All that is measured under load, and the stores.
 pub(crate) async fn subjects(server: &Server) -> Result<(Vec<Subject>, Stores), Failed> {
-    let runtime = tokio::runtime::Handle::current();
-    let redis = RedisStore::builder(server.url().parse()?).timeout(PATIENCE).runtime(runtime).build()?;
+    let redis = RedisStore::builder(server.url().parse()?).timeout(PATIENCE).direct(true).build()?;
     let shared = SharedStore::builder(redis.clone()).build()?;
     while !shared.status().is_up {
         tokio::time::sleep(Duration::from_millis(5)).await;

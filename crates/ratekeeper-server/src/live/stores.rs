@@ -11,7 +11,6 @@ use ratekeeper_core::{
     Check, Decision, MIN_SHARED_WINDOW, ManualClock, Name, StoreError, StoreUrl, Topology,
 };
 use ratekeeper_policy::{Config, MemoryConfig, RedisConfig, StoreConfig, StoreKind};
-use tokio::runtime::Handle;
 
 #[cfg(test)]
 use super::fake::Fake;
@@ -243,15 +242,14 @@ pub(crate) fn connect(name: &Name, redis: &RedisConfig, log: Option<&Log>) -> Re
     let watch = Arc::new(Watch::new(name, log));
     let observer = Arc::clone(&watch) as Arc<dyn StoreObserver>;
     let password = redis.password.as_ref().map(|password| password.expose());
-    let mut plain = RedisStore::builder(redis.url.clone())
+    let plain = RedisStore::builder(redis.url.clone())
         .timeout(redis.timeout)
         .prefix(&redis.prefix)
         .credentials(redis.username.as_deref(), password)
-        .observer(observer);
-    if let Ok(runtime) = Handle::try_current() {
-        plain = plain.runtime(runtime);
-    }
-    let store = SharedStore::builder(plain.build()?).instances(redis.instances).build()?;
+        .observer(observer)
+        .direct(true)
+        .build()?;
+    let store = SharedStore::builder(plain).instances(redis.instances).build()?;
     let place = place(&redis.url).into();
     Ok(Shared { store: Backend::Store(store), timeout: redis.timeout, place, watch })
 }

@@ -49,6 +49,20 @@ fn two_instances_share_one_limit_as_the_readme_says() {
     }
 }
 
+#[test]
+fn a_request_that_is_alone_is_asked_on_a_connection_of_the_servers_threads() {
+    if is_left_out() {
+        return;
+    }
+    let redis = RedisServer::start();
+    let server = server(&redis.url(), FILE);
+    wait_until("there is a connection besides that of the gathering thread", Duration::from_secs(5), || {
+        assert_eq!(ask(&server, "shut").1["source"], "exact");
+        let clients = redis.command(&["CLIENT", "LIST", "TYPE", "normal"]).text();
+        clients.matches("name=ratekeeper").count() == 2
+    });
+}
+
 /// Requests of all workers of a fleet for one key; how many were admitted, and in which time.
 fn flood(servers: &[Server], workers: usize, each: usize) -> (u64, Duration) {
     let admitted = AtomicU64::new(0);

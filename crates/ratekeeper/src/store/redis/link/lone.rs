@@ -1,4 +1,4 @@
-//! The way of a lone caller: a connection of its own on its own runtime. Nothing is gathered for one, so nothing is
+//! The way of a lone caller: a connection on its own runtime. Nothing is gathered for one, so nothing is
 //! gained by the link's thread, which has to be woken and to wake: that takes half as long as all else together.
 //!
 //! It leads where the thread's connection leads, and only while that one serves. What needs more than an answer (a
@@ -14,7 +14,7 @@ use futures_util::future::select;
 use ratekeeper_core::Trouble;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
@@ -29,7 +29,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(super) struct Lone {
-    runtime: Handle,
     connector: Arc<Connector>,
     ledger: Arc<Ledger>,
     events: Arc<dyn LinkEvents>,
@@ -50,6 +49,8 @@ enum State {
 
 struct Open {
     way: Way,
+    /// On which its bytes are moved.
+    runtime: Id,
     /// Of the thread's connection that it was made beside.
     generation: u64,
     /// Dropped, it ends the driver, and with it the connection.
@@ -64,36 +65,34 @@ pub(super) struct Way {
 }
 
 impl Lone {
-    /// The way of callers on `runtime`; `None` if that has a single thread: there a caller may keep the connection from
-    /// being served while it waits for it, and the clock may stand still.
     pub(super) fn new(
-        runtime: Handle,
         connector: &Arc<Connector>,
         ledger: &Arc<Ledger>,
         events: &Arc<dyn LinkEvents>,
-    ) -> Option<Arc<Self>> {
-        let is_driven = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
-        is_driven.then(|| {
-            Arc::new(Self {
-                runtime,
-                connector: Arc::clone(connector),
-                ledger: Arc::clone(ledger),
-                events: Arc::clone(events),
-                state: Mutex::new(State::Shut { until: None }),
-                last: AtomicU64::new(0),
-            })
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            connector: Arc::clone(connector),
+            ledger: Arc::clone(ledger),
+            events: Arc::clone(events),
+            state: Mutex::new(State::Shut { until: None }),
+            last: AtomicU64::new(0),
         })
     }
 
-    /// The way, for a caller on the runtime. If there is none but could be, it is made for those who come later.
+    /// The way, for a caller on its runtime. If there is none but could be, it is made on the caller's, for those who come
+    /// later: on a runtime of several threads. On one of a single thread a caller may keep the connection from being served
+    /// while it waits for it, and the clock may stand still.
     pub(super) fn way(self: &Arc<Self>) -> Option<Way> {
-        if Handle::try_current().ok()?.id() != self.runtime.id() {
+        let runtime = Handle::try_current().ok()?;
+        if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
             return None;
         }
         let generation = self.ledger.serving()?;
         let mut state = self.lock();
         match &*state {
-            State::Open(open) if open.generation == generation => return Some(open.way.clone()),
+            State::Open(open) if open.generation == generation => {
+                return (open.runtime == runtime.id()).then(|| open.way.clone());
+            }
             State::Opening(_) => return None,
             State::Shut { until } if until.is_some_and(|until| Instant::now() < until) => return None,
             State::Open(_) | State::Shut { .. } => {}
@@ -102,12 +101,9 @@ impl Lone {
         let before = std::mem::replace(&mut *state, State::Opening(number));
         drop(state);
         drop(before);
-        let tending = Tending { lone: Arc::downgrade(self), number };
-        drop(self.runtime.spawn(tending.run(
-            Arc::clone(&self.connector),
-            Arc::clone(&self.ledger),
-            generation,
-        )));
+        let tending = Tending { lone: Arc::downgrade(self), runtime: runtime.id(), number };
+        let (connector, ledger) = (Arc::clone(&self.connector), Arc::clone(&self.ledger));
+        drop(runtime.spawn(tending.run(connector, ledger, generation)));
         None
     }
 
@@ -189,6 +185,7 @@ fn read(question: &Question, said: Value) -> Option<Answer> {
 /// Makes a connection, and moves its bytes. However that ends, also with the runtime, the way is shut.
 struct Tending {
     lone: Weak<Lone>,
+    runtime: Id,
     number: u64,
 }
 
@@ -206,7 +203,7 @@ impl Tending {
                 return;
             }
             let way = Way { connection, number: self.number };
-            *state = State::Open(Open { way, generation, _end: end });
+            *state = State::Open(Open { way, runtime: self.runtime, generation, _end: end });
         }
         select(driver, ended).await;
     }

@@ -25,7 +25,6 @@ use std::time::Duration;
 
 use ratekeeper_core::Trouble;
 use smallvec::SmallVec;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -141,8 +140,8 @@ pub(crate) struct LinkConfig {
     pub(crate) endpoint: Endpoint,
     /// A connection on which something has been asked and nothing has come for so long is given up.
     pub(crate) timeout: Duration,
-    /// Whose lone callers have a connection of their own, if it is a runtime of several threads.
-    pub(crate) runtime: Option<Handle>,
+    /// Whether lone callers have a connection on their own runtime, if that has several threads.
+    pub(crate) is_direct: bool,
 }
 
 /// Whoever is told what the link does. Called on its thread, or a caller's: it must not block.
@@ -211,7 +210,7 @@ impl Link {
         let messages = Arc::clone(&inbox);
         let ledger = Arc::new(Ledger::default());
         let theirs = Arc::clone(&ledger);
-        let lone = config.runtime.and_then(|runtime| Lone::new(runtime, &connector, &ledger, &events));
+        let lone = config.is_direct.then(|| Lone::new(&connector, &ledger, &events));
         let thread = std::thread::Builder::new().name("ratekeeper-redis".into()).spawn(move || {
             // Also when the thread ends as it should not: nobody is to wait for an answer that cannot come.
             let _closing = Closing(Arc::clone(&messages));

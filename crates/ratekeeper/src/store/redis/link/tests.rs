@@ -58,7 +58,8 @@ fn endpoint(topology: Topology, ports: &[u16]) -> Endpoint {
 
 fn link_with(endpoint: Endpoint, decide: &str) -> Link {
     let scripts = Scripts { decide: decide.to_owned(), amend: AMEND.to_owned() };
-    Link::start(LinkConfig { endpoint, timeout: PATIENCE, runtime: None }, scripts, Arc::new(Quiet)).unwrap()
+    Link::start(LinkConfig { endpoint, timeout: PATIENCE, is_direct: false }, scripts, Arc::new(Quiet))
+        .unwrap()
 }
 
 fn link(topology: Topology, ports: &[u16]) -> Link {
@@ -150,7 +151,7 @@ async fn nobody_waits_for_a_thread_that_has_died() {
     let config = LinkConfig {
         endpoint: endpoint(Topology::Standalone, &[server.port]),
         timeout: PATIENCE,
-        runtime: None,
+        is_direct: false,
     };
     let link = Link::start(config, scripts, Arc::new(Faulty)).unwrap();
     let asked = submit(&link, ScriptKind::Decide, &["a"], "1", 60 * SECOND);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Runtime};
 
 use super::servers::Proxy;
 use super::*;
@@ -11,10 +11,10 @@ const SOON: Duration = Duration::from_millis(60);
 /// How much later than promised an answer may be seen here: the machine has other things to do.
 const SLACK: Duration = Duration::from_millis(50);
 
-fn link_on(runtime: &Handle, port: u16) -> Link {
+fn direct(port: u16) -> Link {
     let scripts = Scripts { decide: ADD.to_owned(), amend: AMEND.to_owned() };
     let endpoint = endpoint(Topology::Standalone, &[port]);
-    let config = LinkConfig { endpoint, timeout: PATIENCE, runtime: Some(runtime.clone()) };
+    let config = LinkConfig { endpoint, timeout: PATIENCE, is_direct: true };
     Link::start(config, scripts, Arc::new(Quiet)).unwrap()
 }
 
@@ -41,7 +41,7 @@ async fn open(link: &Link, key: &str) {
 
 /// A link whose lone callers have their way.
 async fn opened(port: u16) -> Link {
-    let link = link_on(&Handle::current(), port);
+    let link = direct(port);
     open(&link, "first").await;
     link
 }
@@ -233,7 +233,7 @@ fn callers_elsewhere_ask_by_the_thread() {
     }
     let server = Server::start(&[]);
     let (one, other) = (runtime(), runtime());
-    let link = link_on(one.handle(), server.port);
+    let link = direct(server.port);
     one.block_on(open(&link, "a"));
     other.block_on(async {
         assert!(!has_way(&link));
@@ -246,7 +246,10 @@ fn callers_elsewhere_ask_by_the_thread() {
     while connections(&server) > 1 {
         assert!(Instant::now() < end, "it ends with its runtime");
     }
-    other.block_on(async { assert_eq!(ask(&link, "b", SECOND).await.unwrap().numbers[..], [2]) });
+    other.block_on(async {
+        assert_eq!(ask(&link, "b", SECOND).await.unwrap().numbers[..], [2]);
+        open(&link, "b").await;
+    });
 }
 
 #[tokio::test]
@@ -255,10 +258,10 @@ async fn on_a_single_thread_there_is_no_such_way() {
         return;
     }
     let server = Server::start(&[]);
-    let link = link_on(&Handle::current(), server.port);
+    let link = direct(server.port);
     for n in 1..=10 {
         assert_eq!(ask(&link, "a", SECOND).await.unwrap().numbers[..], [n]);
     }
-    assert!(link.shared.lone.is_none());
+    assert!(!has_way(&link));
     assert_eq!(connections(&server), 1);
 }
