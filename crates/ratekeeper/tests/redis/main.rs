@@ -7,6 +7,7 @@ mod agreement;
 mod behaviours;
 mod clocks;
 mod cluster;
+mod direct;
 mod expiry;
 mod failover;
 mod falling_back;

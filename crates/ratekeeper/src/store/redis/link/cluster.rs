@@ -83,11 +83,14 @@ impl Hub {
         }
         // Nodes come and go over the years: the place of one that nobody needs is taken.
         let owners = self.map.as_ref().map_or(&[][..], |map| &map.owners);
+        let asked = self.map.as_ref().filter(|map| map.is_asking).map(|map| map.turn);
         let mut is_owner = vec![false; self.nodes.len()];
         for owner in owners.iter().filter(|&&owner| owner != NONE) {
             is_owner[usize::from(*owner)] = true;
         }
-        let is_free = |at: &usize| *at != teller && !is_owner[*at] && self.nodes[*at].is_forgettable();
+        let is_free = |at: &usize| {
+            *at != teller && Some(*at + 1) != asked && !is_owner[*at] && self.nodes[*at].is_forgettable()
+        };
         let at = (0..self.nodes.len()).find(is_free)?;
         self.nodes[at] = node;
         Some(at)

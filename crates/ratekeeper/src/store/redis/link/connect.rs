@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use ratekeeper_core::Trouble;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, Value};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -30,6 +32,8 @@ pub(super) struct Ready {
     pub(super) driver: Driver,
     pub(super) host: String,
     pub(super) port: u16,
+    /// Which of the host's addresses it is.
+    pub(super) address: SocketAddr,
     /// `redis 7.0.15`, if it says.
     pub(super) server: Option<String>,
 }
@@ -70,6 +74,9 @@ pub(super) struct Connector {
     step: Duration,
 }
 
+/// After so long without a word the system asks whether the other side is still there: what lies between forgets no
+/// connection that is idle, since those who are alone and those who are many use two.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Commands that the library takes before its driver has written any: all rounds that may be on their way fit.
 const BUFFER: usize = 256;
 
@@ -114,9 +121,10 @@ impl Connector {
     }
 
     /// One more connection to the server that an attempt has found.
-    pub(super) async fn beside(&self, host: &str, port: u16) -> Result<Ready, Refusal> {
+    pub(super) async fn beside(&self, host: &str, address: SocketAddr) -> Result<Ready, Refusal> {
         let must_be_master = matches!(self.endpoint.topology, Topology::Sentinel { .. });
-        self.server(host, port, must_be_master).await
+        let stream = self.within(TcpStream::connect(address), "connecting").await?;
+        self.greet(stream, host, address.port(), must_be_master).await
     }
 
     /// The master that one sentinel after the other names, if it says so itself.
@@ -144,7 +152,8 @@ impl Connector {
 
     /// Sentinels seldom have a password: it is told only to those that ask for it.
     async fn ask_sentinel(&self, host: &str, port: u16, name: &str) -> Result<(String, u16), Refusal> {
-        let (mut connection, mut driver) = self.open(host, port).await?;
+        let stream = self.within(TcpStream::connect((host, port)), "connecting").await?;
+        let (mut connection, mut driver) = self.open(stream, host).await?;
         let mut question = Pipeline::new();
         question.cmd("SENTINEL").arg("get-master-addr-by-name").arg(name);
         let mut values = self.ask(&mut connection, &mut driver, &question, 1).await?;
@@ -173,7 +182,19 @@ impl Connector {
 
     /// A connection to a server that is let in and has the scripts.
     async fn server(&self, host: &str, port: u16, must_be_master: bool) -> Result<Ready, Refusal> {
-        let (mut connection, mut driver) = self.open(host, port).await?;
+        let stream = self.within(TcpStream::connect((host, port)), "connecting").await?;
+        self.greet(stream, host, port, must_be_master).await
+    }
+
+    async fn greet(
+        &self,
+        stream: TcpStream,
+        host: &str,
+        port: u16,
+        must_be_master: bool,
+    ) -> Result<Ready, Refusal> {
+        let address = stream.peer_addr().map_err(|error| Refusal::connect(error.to_string()))?;
+        let (mut connection, mut driver) = self.open(stream, host).await?;
         let mut greeting = Pipeline::new();
         let mut needed = 0;
         if let Some(auth) = self.auth() {
@@ -218,7 +239,7 @@ impl Connector {
         scripts.cmd("SCRIPT").arg("LOAD").arg(&self.decide.text);
         scripts.cmd("SCRIPT").arg("LOAD").arg(&self.amend.text);
         self.ask(&mut connection, &mut driver, &scripts, 2).await?;
-        Ok(Ready { connection, driver, host: host.to_owned(), port, server })
+        Ok(Ready { connection, driver, host: host.to_owned(), port, address, server })
     }
 
     fn auth(&self) -> Option<Cmd> {
@@ -231,9 +252,12 @@ impl Connector {
         Some(auth)
     }
 
-    async fn open(&self, host: &str, port: u16) -> Result<(MultiplexedConnection, Driver), Refusal> {
-        let stream = self.within(TcpStream::connect((host, port)), "connecting").await?;
+    async fn open(&self, stream: TcpStream, host: &str) -> Result<(MultiplexedConnection, Driver), Refusal> {
         stream.set_nodelay(true).map_err(|error| Refusal::connect(error.to_string()))?;
+        let alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
+        SockRef::from(&stream)
+            .set_tcp_keepalive(&alive)
+            .map_err(|error| Refusal::connect(error.to_string()))?;
         match &self.tls {
             None => self.speak(stream).await,
             Some(tls) => {

@@ -1,5 +1,6 @@
 //! What the link has counted and how it is: written by its thread and by lone callers, read by anybody.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub(super) struct Ledger {
     /// The generation of the only server's connection; 0: there is none, or there are several servers.
     serving: AtomicU64,
     /// The same, and where it leads.
-    place: Mutex<Option<(u64, String, u16)>>,
+    place: Mutex<Option<(u64, String, SocketAddr)>>,
 }
 
 impl Ledger {
@@ -42,7 +43,7 @@ impl Ledger {
     }
 
     /// Which connection of the thread serves, and where it leads: not in a cluster.
-    pub(super) fn set_serving(&self, place: Option<(u64, String, u16)>) {
+    pub(super) fn set_serving(&self, place: Option<(u64, String, SocketAddr)>) {
         let generation = place.as_ref().map_or(0, |(generation, ..)| *generation);
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
         self.serving.store(generation, Relaxed);
@@ -54,9 +55,9 @@ impl Ledger {
     }
 
     /// Where that connection leads, while it serves.
-    pub(super) fn place(&self, generation: u64) -> Option<(String, u16)> {
+    pub(super) fn place(&self, generation: u64) -> Option<(String, SocketAddr)> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        place.as_ref().filter(|(it, ..)| *it == generation).map(|(_, host, port)| (host.clone(), *port))
+        place.as_ref().filter(|(it, ..)| *it == generation).map(|(_, host, address)| (host.clone(), *address))
     }
 
     pub(super) fn status(&self) -> LinkStatus {

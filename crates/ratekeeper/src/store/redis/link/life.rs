@@ -36,10 +36,10 @@ impl Hub {
 
     /// A node serves from now on.
     pub(super) fn connected(&mut self, at: usize, ready: Ready, now: Instant) {
-        let Ready { connection, driver, host, port, server } = ready;
+        let Ready { connection, driver, host, port, address, server } = ready;
         let node = &mut self.nodes[at];
         if self.map.is_none() {
-            self.ledger.set_serving(Some((node.generation, host.clone(), port)));
+            self.ledger.set_serving(Some((node.generation, host.clone(), address)));
         }
         (node.host, node.port) = (host, port);
         let (end, ended) = oneshot::channel();

@@ -1,7 +1,7 @@
 //! The way of a lone caller: a connection on its own runtime. Nothing is gathered for one, so nothing is
 //! gained by the link's thread, which has to be woken and to wake: that takes half as long as all else together.
 //!
-//! It leads where the thread's connection leads, and only while that one serves. What needs more than an answer (a
+//! It leads to the address that the thread's connection leads to, and only while that one serves. What needs more than an answer (a
 //! script that is not there, a server that has become a replica) is asked again by the thread: nothing of it has run.
 //! After a failure the thread has everything to itself for a while, and finds out what is wrong.
 
@@ -27,12 +27,17 @@ use super::{Answer, Failure, LinkEvents, Question};
 /// How long the thread has everything to itself after a connection here was lost or could not be had.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Longer than processes live.
+const FOR_GOOD: Duration = Duration::from_hours(100 * 366 * 24);
+
 /// See the module.
 pub(super) struct Lone {
     connector: Arc<Connector>,
     ledger: Arc<Ledger>,
     events: Arc<dyn LinkEvents>,
     state: Mutex<State>,
+    /// How long it may say nothing when it is asked.
+    patience: Duration,
     /// The last number given to a connection.
     last: AtomicU64,
 }
@@ -62,6 +67,26 @@ struct Open {
 pub(super) struct Way {
     connection: MultiplexedConnection,
     number: u64,
+    /// Since when it has been asked and has said nothing: whoever asked may have gone before that became too long.
+    silent_since: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Way {
+    fn asked(&self, now: Instant) {
+        self.silence().get_or_insert(now);
+    }
+
+    fn heard(&self) {
+        *self.silence() = None;
+    }
+
+    fn is_mute(&self, patience: Duration) -> bool {
+        self.silence().is_some_and(|since| since.elapsed() >= patience)
+    }
+
+    fn silence(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.silent_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Lone {
@@ -69,8 +94,10 @@ impl Lone {
         connector: &Arc<Connector>,
         ledger: &Arc<Ledger>,
         events: &Arc<dyn LinkEvents>,
+        patience: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
+            patience,
             connector: Arc::clone(connector),
             ledger: Arc::clone(ledger),
             events: Arc::clone(events),
@@ -91,7 +118,14 @@ impl Lone {
         let mut state = self.lock();
         match &*state {
             State::Open(open) if open.generation == generation => {
-                return (open.runtime == runtime.id()).then(|| open.way.clone());
+                let way = open.way.clone();
+                let is_ours = open.runtime == runtime.id();
+                drop(state);
+                if way.is_mute(self.patience) {
+                    self.shut(way.number, PAUSE);
+                    return None;
+                }
+                return is_ours.then_some(way);
             }
             State::Opening(_) => return None,
             State::Shut { until } if until.is_some_and(|until| Instant::now() < until) => return None,
@@ -107,8 +141,7 @@ impl Lone {
         None
     }
 
-    /// Asks on it; it is given up when it does not answer in time. `None`: nothing has run, and the thread may know what
-    /// to do.
+    /// Asks on it. `None`: nothing has run, and the thread may know what to do.
     pub(super) async fn ask(
         &self,
         mut way: Way,
@@ -118,9 +151,11 @@ impl Lone {
         let begun = Instant::now();
         let cmd = encode(iter::once(question), self.connector.head(question.script, false));
         self.ledger.commands.fetch_add(1, Relaxed);
+        way.asked(begun);
         let (trouble, may_have_run, text) =
             match timeout(within, way.connection.send_packed_command(&cmd)).await {
                 Ok(Ok(said)) => {
+                    way.heard();
                     let took = begun.elapsed();
                     self.ledger.took(took);
                     self.events.took(question.script, took, 1);
@@ -143,21 +178,19 @@ impl Lone {
                     }
                 }
                 Ok(Err(error)) => {
-                    self.shut(way.number);
+                    self.shut(way.number, PAUSE);
                     (Trouble::Connect, true, telling(&error))
                 }
-                Err(_) => {
-                    self.shut(way.number);
-                    (Trouble::Timeout, true, "nothing was said in time".to_owned())
-                }
+                // Whether it is still a good one is not said by a caller that has little time.
+                Err(_) => (Trouble::Timeout, true, "nothing was said in time".to_owned()),
             };
         self.ledger.set_error(&text);
         self.ledger.failed(trouble);
         Some(Err(Failure { trouble, may_have_run }))
     }
 
-    /// Gives a connection up, if it is still the one that is used.
-    fn shut(&self, number: u64) {
+    /// Gives a connection up, if it is still the one that is used, and makes no other for so long.
+    fn shut(&self, number: u64, pause: Duration) {
         let mut state = self.lock();
         let is_it = match &*state {
             State::Opening(it) => *it == number,
@@ -165,7 +198,7 @@ impl Lone {
             State::Shut { .. } => false,
         };
         if is_it {
-            let before = std::mem::replace(&mut *state, State::Shut { until: Some(Instant::now() + PAUSE) });
+            let before = std::mem::replace(&mut *state, State::Shut { until: Some(Instant::now() + pause) });
             drop(state);
             drop(before);
         }
@@ -191,9 +224,9 @@ struct Tending {
 
 impl Tending {
     async fn run(self, connector: Arc<Connector>, ledger: Arc<Ledger>, generation: u64) {
-        let Some((host, port)) = ledger.place(generation) else { return };
+        let Some((host, address)) = ledger.place(generation) else { return };
         // The thread says what is wrong with a server.
-        let Ok(Ready { connection, driver, .. }) = connector.beside(&host, port).await else { return };
+        let Ok(Ready { connection, driver, .. }) = connector.beside(&host, address).await else { return };
         drop((connector, ledger));
         let (end, ended) = oneshot::channel();
         {
@@ -202,7 +235,7 @@ impl Tending {
             if !matches!(&*state, State::Opening(number) if *number == self.number) {
                 return;
             }
-            let way = Way { connection, number: self.number };
+            let way = Way { connection, number: self.number, silent_since: Arc::default() };
             *state = State::Open(Open { way, runtime: self.runtime, generation, _end: end });
         }
         select(driver, ended).await;
@@ -212,7 +245,8 @@ impl Tending {
 impl Drop for Tending {
     fn drop(&mut self) {
         if let Some(lone) = self.lone.upgrade() {
-            lone.shut(self.number);
+            // A runtime without I/O or timers is not asked twice.
+            lone.shut(self.number, if std::thread::panicking() { FOR_GOOD } else { PAUSE });
         }
     }
 }

@@ -210,10 +210,11 @@ impl Link {
         let messages = Arc::clone(&inbox);
         let ledger = Arc::new(Ledger::default());
         let theirs = Arc::clone(&ledger);
-        let lone = config.is_direct.then(|| Lone::new(&connector, &ledger, &events));
+        let lone = config.is_direct.then(|| Lone::new(&connector, &ledger, &events, config.timeout));
         let thread = std::thread::Builder::new().name("ratekeeper-redis".into()).spawn(move || {
             // Also when the thread ends as it should not: nobody is to wait for an answer that cannot come.
             let _closing = Closing(Arc::clone(&messages));
+            let _leaving = Leaving(Arc::clone(&theirs));
             runtime.block_on(Hub::new(connector, config.timeout, theirs, events).run(messages));
             // A name that is still being resolved keeps a thread of the runtime: nobody waits for it.
             runtime.shutdown_background();
@@ -228,7 +229,7 @@ impl Link {
         let begun = Instant::now();
         if let Some(lone) = &shared.lone
             && question.tail.is_none()
-            && let Some(alone) = Alone::of(&shared.ledger)
+            && let Some(alone) = Together::alone(&shared.ledger)
             && let Some(way) = lone.way()
         {
             let answer = lone.ask(way, &question, within.min(LONGEST)).await;
@@ -241,6 +242,12 @@ impl Link {
         let within = within.saturating_sub(begun.elapsed());
         self.submit(Job { question, within, lasts: Duration::ZERO, reply });
         answer.await.unwrap_or(Err(SILENT))
+    }
+
+    /// Keeps everybody off their own ways while it is held: what is asked together goes in its order.
+    pub(crate) fn together(&self) -> Together<'_> {
+        self.shared.ledger.waiting.fetch_add(1, Relaxed);
+        Together(&self.shared.ledger)
     }
 
     /// Asks. Never blocks; the reply comes in time whatever happens.
@@ -287,16 +294,26 @@ impl Link {
     }
 }
 
-/// Who waits while nobody else does.
-struct Alone<'a>(&'a Ledger);
+/// Somebody who waits: nobody else is alone meanwhile.
+pub(crate) struct Together<'a>(&'a Ledger);
 
-impl<'a> Alone<'a> {
-    fn of(ledger: &'a Ledger) -> Option<Self> {
+impl<'a> Together<'a> {
+    /// If nobody else waits.
+    fn alone(ledger: &'a Ledger) -> Option<Self> {
         ledger.waiting.compare_exchange(0, 1, Relaxed, Relaxed).is_ok().then(|| Self(ledger))
     }
 }
 
-impl Drop for Alone<'_> {
+/// Says that no connection of the thread serves any more, however it ends.
+struct Leaving(Arc<Ledger>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.set_serving(None);
+    }
+}
+
+impl Drop for Together<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
     }

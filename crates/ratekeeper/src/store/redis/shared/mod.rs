@@ -169,6 +169,7 @@ impl SharedStore {
         demands: &[Demand<'_>],
         within: Duration,
     ) -> Vec<Result<Decision, StoreError>> {
+        let _together = (demands.len() > 1).then(|| self.inner.redis.exact.link.together());
         join_all(demands.iter().map(|demand| self.decide(*demand, within))).await
     }
 

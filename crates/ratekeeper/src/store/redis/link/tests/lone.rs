@@ -166,6 +166,42 @@ async fn frozen_server_keeps_no_lone_caller_past_its_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn callers_that_do_not_wait_for_it_find_out_that_a_server_is_silent() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let link = opened(server.port).await;
+    server.signal("-STOP");
+    let begun = Instant::now();
+    while has_way(&link) {
+        let asked = ask(&link, "a", 60 * SECOND);
+        assert!(tokio::time::timeout(SOON / 2, asked).await.is_err(), "it is silent");
+        assert!(begun.elapsed() < PATIENCE + SOON + SLACK, "{:?}", begun.elapsed());
+    }
+    assert!(begun.elapsed() >= PATIENCE);
+    server.signal("-CONT");
+    open(&link, "b").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_caller_without_time_leaves_a_good_connection_to_others() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let link = opened(server.port).await;
+    for _ in 0..10 {
+        // An answer may still come in time.
+        if let Err(failure) = ask(&link, "a", Duration::from_nanos(1)).await {
+            assert_eq!((failure.trouble, failure.may_have_run), (Trouble::Timeout, true));
+        }
+        assert!(has_way(&link));
+        ask(&link, "b", SECOND).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn lost_reply_of_a_lone_caller_is_not_asked_for_again() {
     if is_left_out() {
         return;
