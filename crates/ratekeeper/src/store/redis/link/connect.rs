@@ -12,7 +12,7 @@ use ratekeeper_core::Trouble;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, Value};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -123,7 +123,7 @@ impl Connector {
     /// One more connection to the server that an attempt has found.
     pub(super) async fn beside(&self, host: &str, address: SocketAddr) -> Result<Ready, Refusal> {
         let must_be_master = matches!(self.endpoint.topology, Topology::Sentinel { .. });
-        let stream = self.within(TcpStream::connect(address), "connecting").await?;
+        let stream = self.reach(address).await?;
         self.greet(stream, host, address.port(), must_be_master).await
     }
 
@@ -152,7 +152,7 @@ impl Connector {
 
     /// Sentinels seldom have a password: it is told only to those that ask for it.
     async fn ask_sentinel(&self, host: &str, port: u16, name: &str) -> Result<(String, u16), Refusal> {
-        let stream = self.within(TcpStream::connect((host, port)), "connecting").await?;
+        let stream = self.reach((host, port)).await?;
         let (mut connection, mut driver) = self.open(stream, host).await?;
         let mut question = Pipeline::new();
         question.cmd("SENTINEL").arg("get-master-addr-by-name").arg(name);
@@ -182,7 +182,7 @@ impl Connector {
 
     /// A connection to a server that is let in and has the scripts.
     async fn server(&self, host: &str, port: u16, must_be_master: bool) -> Result<Ready, Refusal> {
-        let stream = self.within(TcpStream::connect((host, port)), "connecting").await?;
+        let stream = self.reach((host, port)).await?;
         self.greet(stream, host, port, must_be_master).await
     }
 
@@ -252,12 +252,15 @@ impl Connector {
         Some(auth)
     }
 
-    async fn open(&self, stream: TcpStream, host: &str) -> Result<(MultiplexedConnection, Driver), Refusal> {
-        stream.set_nodelay(true).map_err(|error| Refusal::connect(error.to_string()))?;
+    async fn reach(&self, to: impl ToSocketAddrs) -> Result<TcpStream, Refusal> {
+        let stream = self.within(TcpStream::connect(to), "connecting").await?;
         let alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
-        SockRef::from(&stream)
-            .set_tcp_keepalive(&alive)
-            .map_err(|error| Refusal::connect(error.to_string()))?;
+        let set = stream.set_nodelay(true).and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&alive));
+        set.map_err(|error| Refusal::connect(error.to_string()))?;
+        Ok(stream)
+    }
+
+    async fn open(&self, stream: TcpStream, host: &str) -> Result<(MultiplexedConnection, Driver), Refusal> {
         match &self.tls {
             None => self.speak(stream).await,
             Some(tls) => {
