@@ -21,10 +21,15 @@ pub(super) struct Ledger {
     /// Nanoseconds, smoothed; 0: none yet.
     round_trip: AtomicU64,
     status: Mutex<LinkStatus>,
-    /// The generation of the only server's connection; 0: there is none, or there are several servers.
-    serving: AtomicU64,
-    /// The same, and where it leads.
-    place: Mutex<Option<(u64, String, SocketAddr)>>,
+    /// The generation of the only server's connection, and where it leads; `None`: there is none, or several servers.
+    serving: Mutex<Option<Serving>>,
+}
+
+/// The connection of the thread that serves.
+pub(super) struct Serving {
+    pub(super) generation: u64,
+    pub(super) host: String,
+    pub(super) address: SocketAddr,
 }
 
 impl Ledger {
@@ -43,21 +48,24 @@ impl Ledger {
     }
 
     /// Which connection of the thread serves, and where it leads: not in a cluster.
-    pub(super) fn set_serving(&self, place: Option<(u64, String, SocketAddr)>) {
-        let generation = place.as_ref().map_or(0, |(generation, ..)| *generation);
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
-        self.serving.store(generation, Relaxed);
+    pub(super) fn set_serving(&self, serving: Option<Serving>) {
+        *self.lock_serving() = serving;
     }
 
     /// Which connection serves.
     pub(super) fn serving(&self) -> Option<u64> {
-        Some(self.serving.load(Relaxed)).filter(|generation| *generation != 0)
+        self.lock_serving().as_ref().map(|serving| serving.generation)
     }
 
     /// Where that connection leads, while it serves.
     pub(super) fn place(&self, generation: u64) -> Option<(String, SocketAddr)> {
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        place.as_ref().filter(|(it, ..)| *it == generation).map(|(_, host, address)| (host.clone(), *address))
+        let serving = self.lock_serving();
+        let serving = serving.as_ref().filter(|serving| serving.generation == generation)?;
+        Some((serving.host.clone(), serving.address))
+    }
+
+    fn lock_serving(&self) -> MutexGuard<'_, Option<Serving>> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn status(&self) -> LinkStatus {

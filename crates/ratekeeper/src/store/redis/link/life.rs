@@ -11,6 +11,7 @@ use super::Topology;
 use super::command::Pending;
 use super::connect::{Ready, Refusal};
 use super::hub::{Event, Hub, fail_ask};
+use super::ledger::Serving;
 use super::node::{Live, State};
 
 /// The longest pause between two attempts.
@@ -39,7 +40,8 @@ impl Hub {
         let Ready { connection, driver, host, port, address, server } = ready;
         let node = &mut self.nodes[at];
         if self.map.is_none() {
-            self.ledger.set_serving(Some((node.generation, host.clone(), address)));
+            let (generation, host) = (node.generation, host.clone());
+            self.ledger.set_serving(Some(Serving { generation, host, address }));
         }
         (node.host, node.port) = (host, port);
         let (end, ended) = oneshot::channel();
@@ -127,9 +129,7 @@ impl Hub {
     /// Drops the connection and makes another: at once, unless the last one was short-lived.
     fn replace(&mut self, at: usize, trouble: Trouble, now: Instant) {
         let longest = self.longest_pause();
-        if self.map.is_none() {
-            self.ledger.set_serving(None);
-        }
+        self.ledger.set_serving(None);
         let node = &mut self.nodes[at];
         node.rounds.clear();
         let was_good = match &node.state {

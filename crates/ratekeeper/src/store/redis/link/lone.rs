@@ -22,7 +22,7 @@ use super::command::{NOT_ASKED_FOR, encode, split};
 use super::connect::{Connector, Ready, telling, words};
 use super::ledger::Ledger;
 use super::verdict::{Verdict, judge, presentable};
-use super::{Answer, Failure, LinkEvents, Question};
+use super::{Answer, Failure, LinkEvents, Question, SILENT};
 
 /// How long the thread has everything to itself after a connection here was lost or could not be had.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -152,41 +152,41 @@ impl Lone {
         let cmd = encode(iter::once(question), self.connector.head(question.script, false));
         self.ledger.commands.fetch_add(1, Relaxed);
         way.asked(begun);
-        let (trouble, may_have_run, text) =
-            match timeout(within, way.connection.send_packed_command(&cmd)).await {
-                Ok(Ok(said)) => {
-                    way.heard();
-                    let took = begun.elapsed();
-                    self.ledger.took(took);
-                    self.events.took(question.script, took, 1);
-                    match said {
-                        Value::ServerError(error) => {
-                            let text = words(&error);
-                            let Verdict::Final(Failure { trouble, may_have_run }) = judge(&text) else {
-                                return None;
-                            };
-                            let keys = question.parts.iter().map(|part| &part.key[..]);
-                            (trouble, may_have_run, presentable(&text, keys))
-                        }
-                        said => match read(question, said) {
-                            Some(answer) => {
-                                self.ledger.requests.fetch_add(1, Relaxed);
-                                return Some(Ok(answer));
-                            }
-                            None => (Trouble::Corrupt, true, NOT_ASKED_FOR.to_owned()),
-                        },
-                    }
-                }
-                Ok(Err(error)) => {
-                    self.shut(way.number, PAUSE);
-                    (Trouble::Connect, true, telling(&error))
-                }
-                // Whether it is still a good one is not said by a caller that has little time.
-                Err(_) => (Trouble::Timeout, true, "nothing was said in time".to_owned()),
-            };
-        self.ledger.set_error(&text);
-        self.ledger.failed(trouble);
-        Some(Err(Failure { trouble, may_have_run }))
+        let said = match timeout(within, way.connection.send_packed_command(&cmd)).await {
+            Ok(Ok(said)) => said,
+            Ok(Err(error)) => {
+                self.shut(way.number, PAUSE);
+                return Some(Err(self.failed(SILENT, &telling(&error))));
+            }
+            // Whether it is still a good one is not said by a caller that has little time.
+            Err(_) => {
+                let failure = Failure { trouble: Trouble::Timeout, may_have_run: true };
+                return Some(Err(self.failed(failure, "nothing was said in time")));
+            }
+        };
+        way.heard();
+        let took = begun.elapsed();
+        self.ledger.took(took);
+        self.events.took(question.script, took, 1);
+        if let Value::ServerError(error) = said {
+            let text = words(&error);
+            let Verdict::Final(failure) = judge(&text) else { return None };
+            let keys = question.parts.iter().map(|part| &part.key[..]);
+            return Some(Err(self.failed(failure, &presentable(&text, keys))));
+        }
+        let Some(answer) = read(question, said) else {
+            let failure = Failure { trouble: Trouble::Corrupt, may_have_run: true };
+            return Some(Err(self.failed(failure, NOT_ASKED_FOR)));
+        };
+        self.ledger.requests.fetch_add(1, Relaxed);
+        Some(Ok(answer))
+    }
+
+    /// Writes a failure down.
+    fn failed(&self, failure: Failure, text: &str) -> Failure {
+        self.ledger.set_error(text);
+        self.ledger.failed(failure.trouble);
+        failure
     }
 
     /// Gives a connection up, if it is still the one that is used, and makes no other for so long.

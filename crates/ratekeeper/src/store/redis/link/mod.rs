@@ -45,7 +45,7 @@ pub(crate) const MAX_WAITING: usize = 65_536;
 /// No caller waits longer; it keeps deadlines within what a clock can hold.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What is known of a question whose link has ended.
+/// What is known of a question whose link, or connection, has ended.
 pub(crate) const SILENT: Failure = Failure { trouble: Trouble::Connect, may_have_run: true };
 
 /// Where the servers are.
@@ -226,20 +226,21 @@ impl Link {
     /// Asks, and waits for the answer: on the caller's own runtime if nobody else is waiting and there is a way.
     pub(crate) async fn ask(&self, question: Question, within: Duration) -> Result<Answer, Failure> {
         let shared = &*self.shared;
-        let begun = Instant::now();
+        let mut within = within;
         if let Some(lone) = &shared.lone
             && question.tail.is_none()
             && let Some(alone) = Together::alone(&shared.ledger)
             && let Some(way) = lone.way()
         {
+            let begun = Instant::now();
             let answer = lone.ask(way, &question, within.min(LONGEST)).await;
             drop(alone);
             if let Some(answer) = answer {
                 return answer;
             }
+            within = within.saturating_sub(begun.elapsed());
         }
         let (reply, answer) = oneshot::channel();
-        let within = within.saturating_sub(begun.elapsed());
         self.submit(Job { question, within, lasts: Duration::ZERO, reply });
         answer.await.unwrap_or(Err(SILENT))
     }
