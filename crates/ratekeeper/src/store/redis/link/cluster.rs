@@ -292,24 +292,15 @@ mod tests {
 
     use super::super::connect::Connector;
     use super::super::ledger::Ledger;
-    use super::super::{Endpoint, LinkEvents, Scripts, Topology};
+    use super::super::tests::{Quiet, endpoint, scripts};
+    use super::super::{Endpoint, Topology};
     use super::*;
 
-    struct Quiet;
-    impl LinkEvents for Quiet {}
-
     fn hub() -> Hub {
-        let endpoint = Endpoint {
-            topology: Topology::Cluster,
-            hosts: vec![("seed".to_owned(), 6379)],
-            is_tls: false,
-            root_pem: None,
-            database: 0,
-            username: None,
-            password: None,
-        };
-        let scripts = Scripts { decide: String::new(), amend: String::new() };
-        let connector = Connector::new(endpoint, scripts, Duration::from_secs(1)).expect("no certificate");
+        let hosts = vec![("seed".to_owned(), 6379)];
+        let endpoint = Endpoint { hosts, ..endpoint(Topology::Cluster, &[]) };
+        let connector =
+            Connector::new(endpoint, scripts(""), Duration::from_secs(1)).expect("no certificate");
         Hub::new(Arc::new(connector), Duration::from_secs(1), Arc::new(Ledger::default()), Arc::new(Quiet))
     }
 

@@ -31,7 +31,7 @@ const AMEND: &str = "local a = ARGV[2] if a == 'text' then return 'x' end if a =
     if a == 'bug' then return nothing.at_all end \
     return {1, #KEYS, #ARGV}";
 
-struct Quiet;
+pub(super) struct Quiet;
 impl LinkEvents for Quiet {}
 
 /// Ends the thread of the link at the first answer.
@@ -44,7 +44,7 @@ impl LinkEvents for Faulty {
 
 const PATIENCE: Duration = Duration::from_millis(400);
 
-fn endpoint(topology: Topology, ports: &[u16]) -> Endpoint {
+pub(super) fn endpoint(topology: Topology, ports: &[u16]) -> Endpoint {
     Endpoint {
         topology,
         hosts: ports.iter().map(|&port| ("127.0.0.1".to_owned(), port)).collect(),
@@ -56,10 +56,16 @@ fn endpoint(topology: Topology, ports: &[u16]) -> Endpoint {
     }
 }
 
+pub(super) fn scripts(decide: &str) -> Scripts {
+    Scripts { decide: decide.to_owned(), amend: AMEND.to_owned() }
+}
+
+fn config(endpoint: Endpoint) -> LinkConfig {
+    LinkConfig { endpoint, timeout: PATIENCE, is_direct: false }
+}
+
 fn link_with(endpoint: Endpoint, decide: &str) -> Link {
-    let scripts = Scripts { decide: decide.to_owned(), amend: AMEND.to_owned() };
-    Link::start(LinkConfig { endpoint, timeout: PATIENCE, is_direct: false }, scripts, Arc::new(Quiet))
-        .unwrap()
+    Link::start(config(endpoint), scripts(decide), Arc::new(Quiet)).unwrap()
 }
 
 fn link(topology: Topology, ports: &[u16]) -> Link {
@@ -88,23 +94,22 @@ fn part(key: &str, arg: &str) -> Part {
     Part { key: key.into(), arg: arg.into() }
 }
 
+fn question(script: ScriptKind, keys: &[&str], arg: &str) -> Question {
+    Question {
+        script,
+        slot: slot(keys[0]),
+        parts: keys.iter().map(|key| part(key, arg)).collect(),
+        tail: None,
+        numbers: keys.len(),
+        brief_from: None,
+    }
+}
+
 type Reply = oneshot::Receiver<Result<Answer, Failure>>;
 
 fn submit(link: &Link, script: ScriptKind, keys: &[&str], arg: &str, within: Duration) -> Reply {
     let (reply, receiver) = oneshot::channel();
-    link.submit(Job {
-        question: Question {
-            script,
-            slot: slot(keys[0]),
-            parts: keys.iter().map(|key| part(key, arg)).collect(),
-            tail: None,
-            numbers: keys.len(),
-            brief_from: None,
-        },
-        within,
-        lasts: Duration::ZERO,
-        reply,
-    });
+    link.submit(Job { question: question(script, keys, arg), within, lasts: Duration::ZERO, reply });
     receiver
 }
 
@@ -123,6 +128,10 @@ async fn recover(link: &Link, key: &str) -> Duration {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Less than the patience of a link.
+const SOON: Duration = Duration::from_millis(60);
+/// How much later than promised an answer may be seen here: the machine has other things to do.
+const SLACK: Duration = Duration::from_millis(50);
 
 #[tokio::test]
 async fn lone_job_is_answered() {
@@ -147,13 +156,8 @@ async fn nobody_waits_for_a_thread_that_has_died() {
         return;
     }
     let server = Server::start(&[]);
-    let scripts = Scripts { decide: ADD.to_owned(), amend: AMEND.to_owned() };
-    let config = LinkConfig {
-        endpoint: endpoint(Topology::Standalone, &[server.port]),
-        timeout: PATIENCE,
-        is_direct: false,
-    };
-    let link = Link::start(config, scripts, Arc::new(Faulty)).unwrap();
+    let config = config(endpoint(Topology::Standalone, &[server.port]));
+    let link = Link::start(config, scripts(ADD), Arc::new(Faulty)).unwrap();
     let asked = submit(&link, ScriptKind::Decide, &["a"], "1", 60 * SECOND);
     assert!(asked.await.is_err(), "what it held was dropped with it");
     let after = submit(&link, ScriptKind::Decide, &["a"], "1", 60 * SECOND);

@@ -5,10 +5,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use super::servers::{Proxy, free_port};
 use super::*;
 
-const SOON: Duration = Duration::from_millis(60);
-/// How much later than promised an answer may be seen here: the machine has other things to do.
-const SLACK: Duration = Duration::from_millis(50);
-
 #[tokio::test]
 async fn killed_server_fails_in_time_and_comes_back() {
     if is_left_out() {

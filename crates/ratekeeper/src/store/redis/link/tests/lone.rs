@@ -7,23 +7,13 @@ use tokio::runtime::{Builder, Runtime};
 use super::servers::Proxy;
 use super::*;
 
-const SOON: Duration = Duration::from_millis(60);
-/// How much later than promised an answer may be seen here: the machine has other things to do.
-const SLACK: Duration = Duration::from_millis(50);
-
 fn direct(port: u16) -> Link {
-    let scripts = Scripts { decide: ADD.to_owned(), amend: AMEND.to_owned() };
-    let endpoint = endpoint(Topology::Standalone, &[port]);
-    let config = LinkConfig { endpoint, timeout: PATIENCE, is_direct: true };
-    Link::start(config, scripts, Arc::new(Quiet)).unwrap()
-}
-
-fn question(script: ScriptKind, key: &str, arg: &str) -> Question {
-    Question { script, slot: 0, parts: vec![part(key, arg)], tail: None, numbers: 1, brief_from: None }
+    let config = LinkConfig { is_direct: true, ..config(endpoint(Topology::Standalone, &[port])) };
+    Link::start(config, scripts(ADD), Arc::new(Quiet)).unwrap()
 }
 
 async fn ask(link: &Link, key: &str, within: Duration) -> Result<Answer, Failure> {
-    link.ask(question(ScriptKind::Decide, key, "1"), within).await
+    link.ask(question(ScriptKind::Decide, &[key], "1"), within).await
 }
 
 fn has_way(link: &Link) -> bool {
@@ -135,7 +125,7 @@ async fn wrong_replies_mean_the_same_as_to_the_thread() {
         ("bug", Trouble::Other, true),
     ] {
         let errors = link.counts().errors.iter().sum::<u64>();
-        let failure = link.ask(question(ScriptKind::Amend, "a", arg), SECOND).await.unwrap_err();
+        let failure = link.ask(question(ScriptKind::Amend, &["a"], arg), SECOND).await.unwrap_err();
         assert_eq!((failure.trouble, failure.may_have_run), (trouble, may_have_run), "{arg}");
         assert_eq!(link.counts().errors.iter().sum::<u64>(), errors + 1);
         assert!(has_way(&link), "{arg}: the connection is a good one");
